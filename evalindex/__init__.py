@@ -1,0 +1,95 @@
+"""A persistent index of Inspect `.eval` logs.
+
+import evalindex
+
+evalindex.build("logs/")
+with evalindex.open("logs/") as index:
+    sample = index.read("run.eval", 42)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evalindex.builder import BuildReport, build
+    from evalindex.errors import (
+        AmbiguousLog,
+        CorruptMember,
+        EvalIndexError,
+        IndexBusy,
+        IndexClosed,
+        IndexNotFound,
+        IndexNotWritable,
+        IndexOutdated,
+        IndexTooNew,
+        LogNotFound,
+        LogUnreadable,
+        MissingExtra,
+        NotAnEvalLog,
+        NotAnIndex,
+        RootUnreadable,
+        SampleNotFound,
+        StaleLog,
+        StoreDenied,
+        UnsupportedMember,
+    )
+    from evalindex.index import Index, SampleRow, open
+    from evalindex.model import SampleKey
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AmbiguousLog",
+    "BuildReport",
+    "CorruptMember",
+    "EvalIndexError",
+    "Index",
+    "IndexBusy",
+    "IndexClosed",
+    "IndexNotFound",
+    "IndexNotWritable",
+    "IndexOutdated",
+    "IndexTooNew",
+    "LogNotFound",
+    "LogUnreadable",
+    "MissingExtra",
+    "NotAnEvalLog",
+    "NotAnIndex",
+    "RootUnreadable",
+    "SampleKey",
+    "SampleNotFound",
+    "SampleRow",
+    "StaleLog",
+    "StoreDenied",
+    "UnsupportedMember",
+    "__version__",
+    "build",
+    "open",
+]
+
+
+# Whatever is public and not named here is an error.
+_ROOM_OF = {
+    "BuildReport": "builder",
+    "Index": "index",
+    "SampleKey": "model",
+    "SampleRow": "index",
+    "build": "builder",
+    "open": "index",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy, so that a read does not pay for what a build needs, and `import evalindex` for neither.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    room = import_module(f"{__name__}.{_ROOM_OF.get(name, 'errors')}")
+    value = globals()[name] = getattr(room, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,5 @@
+"""`python -m evalindex` is the command `evalindex`."""
+
+from evalindex.cli import main
+
+main()

@@ -1,0 +1,60 @@
+"""How many bytes reads may hold (law 8). Nobody ever waits for anybody."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Budget:
+    """Uncompressed bytes that all reads of an Index may hold together."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+        self._lock = threading.Lock()
+
+    def take(self, size: int, *, always: bool = False) -> bool:
+        """Whether `size` bytes are granted; `always` grants them whatever others hold."""
+        with self._lock:
+            granted = always or self._held + size <= self._most
+            if granted:
+                self._held += size
+            return granted
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self._held -= size
+
+
+class Account:
+    """What one call holds of the budget, by position of the sample; not shared between threads."""
+
+    def __init__(self, budget: Budget, most: int | None) -> None:
+        """`most` bounds this call alone."""
+        self._budget = budget
+        self._most = most
+        self._sizes: dict[int, int] = {}
+        self._held = 0
+
+    def hold(self, position: int, size: int, *, always: bool) -> bool:
+        """Hold `size` bytes for a sample, more or less than before, if they are granted.
+
+        `always` is for the sample that is delivered next: it is never refused.
+        """
+        more = size - self._sizes.get(position, 0)
+        if not always and self._most is not None and self._held + more > self._most:
+            return False
+        if not self._budget.take(more, always=always or more <= 0):
+            return False
+        self._sizes[position] = size
+        self._held += more
+        return True
+
+    def release(self, position: int) -> None:
+        size = self._sizes.pop(position, 0)
+        self._held -= size
+        self._budget.give_back(size)
+
+    def release_all(self) -> None:
+        for position in list(self._sizes):
+            self.release(position)

@@ -1,0 +1,88 @@
+"""`evalindex build`: index logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from evalindex.builder import build
+from evalindex.cli import complain
+from evalindex.cli.options import index_option, quiet_option
+from evalindex.errors import printable
+from evalindex.progress import Bar, Silent
+
+if TYPE_CHECKING:
+    from evalindex.builder import BuildReport
+
+
+@click.command("build", short_help="Index logs.")
+@click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
+@index_option
+@quiet_option
+@click.option("--full", is_flag=True, help="Read every log again; make a damaged index anew.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if any log is unreadable.")
+@click.option("--forget", is_flag=True, help="Forget a root that is empty or gone.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Read N logs at a time.")
+@click.option("--json", "as_json", is_flag=True, help="Report as one JSON document.")
+def command(
+    roots: tuple[str, ...],
+    index: str | None,
+    full: bool,
+    strict: bool,
+    forget: bool,
+    jobs: int | None,
+    as_json: bool,
+) -> int:
+    """Index what is new or changed below each ROOT (a folder, or one log), forget what is gone.
+
+    Each ROOT gets evalindex.db in it, unless --index names one file for all.
+
+    Example: evalindex build logs/
+    """
+    on_terminal = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    report = build(
+        list(roots),
+        index,
+        full=full,
+        forget=forget,
+        jobs=jobs,
+        progress=Bar() if on_terminal else Silent(),
+    )
+    if as_json:
+        click.echo(json.dumps(_document(report)))
+    else:
+        _print(report)
+    if not report.unreadable:
+        return 0
+    return 1 if strict else 3
+
+
+def _document(report: BuildReport) -> dict[str, object]:
+    failures = [
+        {"log": error.log, "error": type(error).__name__, "reason": error.reason}
+        for error in report.failures
+    ]
+    return {**report._asdict(), "failures": failures}
+
+
+def _print(report: BuildReport) -> None:
+    for error in report.failures:
+        complain(error)
+    if report.json_logs:
+        click.echo(
+            f"{len(report.json_logs):,} logs are in the .json format and were not indexed; "
+            "convert them with: inspect log convert --to eval --output-dir DIR "
+            + printable(report.json_logs[0])
+            + (" ..." if len(report.json_logs) > 1 else ""),
+            err=True,
+        )
+    click.echo(
+        f"{report.indexed:,} indexed, {report.unchanged:,} unchanged, "
+        f"{report.removed:,} removed, {report.unreadable:,} unreadable"
+    )
+    for index in report.indexes:
+        click.echo(f"index: {printable(index)}")

@@ -1,0 +1,83 @@
+"""Options and arguments that several verbs share."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evalindex.place import INDEX_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_NUMBER = re.compile(r"-[0-9]+")
+_ESCAPE = "\0"  # no argument of a process can hold it
+
+index_option: Decorator = click.option(
+    "--index",
+    metavar="WHERE",
+    envvar=INDEX_VARIABLE,
+    help="The index file; without it, evalindex.db in or above the logs' folder.",
+)
+
+
+def _silence(_ctx: click.Context, _param: click.Parameter, quiet: bool) -> None:
+    if quiet:
+        logging.getLogger("evalindex").setLevel(logging.ERROR)
+
+
+quiet_option: Decorator = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_silence,
+    help="Say nothing but errors.",
+)
+
+
+class NegativeNumbers(click.Command):
+    """A command whose arguments may be negative numbers, which click takes for options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(
+            ctx, [_ESCAPE + arg if _NUMBER.fullmatch(arg) else arg for arg in args]
+        )
+
+
+class Plain(click.ParamType[str]):
+    """Text as it is, negative numbers included."""
+
+    name = "text"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        return value.removeprefix(_ESCAPE)
+
+
+class Epoch(click.ParamType[int]):
+    name = "integer"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str):
+            try:
+                return int(value.removeprefix(_ESCAPE))
+            except ValueError:
+                self.fail(f"{value!r} is no epoch number", param, ctx)
+        return value
+
+
+def log_argument(text: str) -> str:
+    """A log as commands take it: what is in the current folder comes first."""
+    return os.path.abspath(text) if os.path.lexists(text) else text

@@ -1,0 +1,121 @@
+"""Compressed bytes in, checked bytes out: local name, method, length and CRC-32 (law 2).
+
+Inspect writes zstd (method 93), before 0.3.206 deflate; stored members are read too. A zstd
+member has no content size and no checksum of its own, and may be cut into several frames
+(`inspect_ai/_util/zipfile.py`), so its end is where the directory says, and only there.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from typing import TYPE_CHECKING
+
+import zstandard
+
+from evalindex.errors import CorruptMember, UnsupportedMember
+from evalindex.zip import LOCAL_SIZE, parse_local_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from evalindex.model import Member
+
+_STORED, _DEFLATE, _ZSTD = 0, 8, 93
+_ENCRYPTED = 0x2041  # bit 0: encrypted, 6: strongly, 13: the directory is masked
+_ONE_SHOT = 4 * 2**20
+# A zstd block of 4 bytes can stand for 128 KiB; deflate stays near 1,000.
+_HIGHEST_RATIO = 2**15
+_local = threading.local()
+
+
+def check_supported(member: Member) -> None:
+    """Raise `UnsupportedMember` for what can be listed but not read."""
+    if member.flags & _ENCRYPTED:
+        raise UnsupportedMember(f"member {member.name!r} is encrypted")
+    if member.method not in (_STORED, _DEFLATE, _ZSTD):
+        raise UnsupportedMember(
+            f"member {member.name!r} uses zip method {member.method}",
+            hint="methods 0 (stored), 8 (deflate) and 93 (zstd) can be read",
+        )
+
+
+def data_start(member: Member, data: bytes | memoryview) -> int:
+    """Where the member's data starts in `data`, which begins at its local header.
+
+    The answer may lie beyond what `data` holds. Only the local header knows the length of its
+    extra field; that its name is the one asked for proves that the row points at this member.
+    """
+    found = parse_local_header(data)
+    if found is None:
+        raise CorruptMember(f"no member {member.name!r} at offset {member.header_offset:,}")
+    start, name = found
+    wanted = member.name.encode()
+    # A header that is cut off by the end of `data` can only be compared as far as it goes.
+    if len(data) >= LOCAL_SIZE + len(wanted) and name != wanted:
+        raise CorruptMember(
+            f"member {name.decode(errors='replace')!r} is where {member.name!r} should be"
+        )
+    return start
+
+
+def unpack(member: Member, data: bytes | memoryview) -> bytes:
+    """The member's bytes from its compressed ones, checked against the directory's row."""
+    if len(data) != member.compressed_size:
+        raise CorruptMember(f"the log ends inside member {member.name!r}")
+    check_supported(member)
+    if member.uncompressed_size > _HIGHEST_RATIO * (len(data) + 1):
+        raise CorruptMember(
+            f"member {member.name!r} cannot have {member.uncompressed_size:,} bytes"
+        )
+    try:
+        result = _UNPACK[member.method](data, member.uncompressed_size)
+    except (zlib.error, zstandard.ZstdError, MemoryError) as error:
+        raise CorruptMember(f"member {member.name!r} cannot be decompressed: {error}") from None
+    if len(result) != member.uncompressed_size:
+        raise CorruptMember(
+            f"member {member.name!r} does not have the {member.uncompressed_size:,} bytes "
+            "that the log's directory says"
+        )
+    check_crc(member, zlib.crc32(result))
+    return result
+
+
+def check_crc(member: Member, crc32: int) -> None:
+    if crc32 != member.crc32:
+        raise CorruptMember(f"the CRC-32 of member {member.name!r} is wrong")
+
+
+# Each of these gives at most `size` + 1 bytes, however much the data would inflate to.
+
+
+def _stored(data: bytes | memoryview, size: int) -> bytes:
+    return bytes(data[: size + 1])
+
+
+def _inflate(data: bytes | memoryview, size: int) -> bytes:
+    return zlib.decompressobj(-15).decompress(data, size + 1)
+
+
+def _unzstd(data: bytes | memoryview, size: int) -> bytes:
+    try:
+        decompressor = _local.zstd
+    except AttributeError:
+        decompressor = _local.zstd = zstandard.ZstdDecompressor()
+    if 0 < size <= _ONE_SHOT:
+        # One call in C, but it stops at the end of the first frame without a word.
+        result: bytes = decompressor.decompress(data, max_output_size=size)
+        if len(result) == size:
+            return result
+    # Asked for all at once, the reader reserves `size` bytes; they are only touched as they come.
+    with decompressor.stream_reader(data, read_across_frames=True) as reader:
+        result = reader.read(size)
+        rest: bytes = reader.read(1)
+        return result + rest if rest else result
+
+
+_UNPACK: dict[int, Callable[[bytes | memoryview, int], bytes]] = {
+    _STORED: _stored,
+    _DEFLATE: _inflate,
+    _ZSTD: _unzstd,
+}

@@ -1,0 +1,216 @@
+"""Opening an index: the file, the pragmas, and what is refused by name."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from evalindex.errors import (
+    EvalIndexError,
+    IndexBusy,
+    IndexNotFound,
+    IndexNotWritable,
+    IndexOutdated,
+    IndexTooNew,
+    NotAnIndex,
+    StoreDenied,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+APPLICATION_ID = int.from_bytes(b"evix", "big")
+#: The newest schema that this code knows, and the oldest that it reads as it is.
+SCHEMA, OLDEST_SCHEMA = 1, 1
+#: Version of the code that turns logs into rows. Builders read logs again whose rows are older;
+#: readers refuse rows older than `OLDEST_PARSER`, which were wrong.
+PARSER, OLDEST_PARSER = 1, 1
+
+_MAGIC = b"SQLite format 3\0"
+_READ_TIMEOUT = 5.0
+_WRITE_TIMEOUT = 60.0
+_REBUILD = "run `evalindex build --full` to make it anew; logs are never touched"
+
+
+def open_for_reading(path: str) -> sqlite3.Connection:
+    """A connection that cannot write. Raises what says why the index cannot be used."""
+    _look_at(path)
+    with naming_errors(path):
+        connection = _connect(path, "ro", _READ_TIMEOUT)
+        try:
+            schema = _schema_of(connection, path)
+            if not schema:
+                raise _empty_index(path)
+            facts = dict(connection.execute("SELECT key, value FROM meta"))
+            if schema > SCHEMA and int(facts["min_reader"]) > SCHEMA:
+                raise _too_new(path)
+            if schema < OLDEST_SCHEMA or int(facts["parser"]) < OLDEST_PARSER:
+                raise IndexOutdated(
+                    "the index was written by an older evalindex and cannot be read as it is",
+                    log=path,
+                    hint="run `evalindex build` to bring it up to date",
+                )
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def open_for_writing(path: str) -> tuple[sqlite3.Connection, int]:
+    """A connection for a builder, and the schema found: 0 if there is nothing in the file yet.
+
+    The file is made if it does not exist. A foreign or damaged one is left as it is.
+    """
+    if os.path.lexists(path) and os.path.getsize(path):
+        _look_at(path)
+    with naming_errors(path):
+        connection = _connect(path, "rwc", _WRITE_TIMEOUT)
+        try:
+            schema = _schema_of(connection, path)
+            if schema > SCHEMA:
+                raise _too_new(path)
+            connection.execute("PRAGMA synchronous = NORMAL")
+            _enter_wal_mode(connection)
+        except BaseException:
+            connection.close()
+            raise
+    return connection, schema
+
+
+def _enter_wal_mode(connection: sqlite3.Connection) -> None:
+    """Readers go on beside a builder in WAL mode, and a killed builder locks nobody out.
+
+    Where the file system cannot do it (no shared memory) SQLite stays with its rollback journal.
+    """
+    # Changing the mode does not wait for locks, such as that of a builder that is just ending.
+    give_up = time.monotonic() + _WRITE_TIMEOUT
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.05)
+
+
+def is_ours(path: str) -> bool:
+    """Whether the file's first page says that it is an index, damaged or not."""
+    with open(path, "rb") as file:
+        page = file.read(100)
+    return page.startswith(_MAGIC) and page[68:72] == APPLICATION_ID.to_bytes(4, "big")
+
+
+@contextmanager
+def naming_errors(path: str) -> Iterator[None]:
+    """Turn what the driver raises into an error that names the index and the remedy."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _named(error, path) from error
+
+
+def _named(error: sqlite3.Error, path: str) -> EvalIndexError:
+    # The driver tells its errors apart by text only before Python 3.11.
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return IndexBusy(
+            "another process holds the index", log=path, hint="try again when its build has ended"
+        )
+    if "not a database" in text or "malformed" in text or "no such table" in text:
+        return NotAnIndex(f"the index is damaged ({text})", log=path, hint=_REBUILD)
+    if "full" in text:
+        return IndexNotWritable(
+            "the disk is full", log=path, hint="free some space; nothing is lost"
+        )
+    if ("unable to open" in text or "readonly" in text) and _in_wal_mode(path):
+        return IndexBusy(
+            "a build of the index has not ended or was stopped, and this place cannot be written",
+            log=path,
+            hint="run `evalindex build` where it can be written; that leaves an index for readers",
+        )
+    if "readonly" in text or "unable to open" in text:
+        return IndexNotWritable(
+            "the index cannot be written here", log=path, hint="name another file with --index"
+        )
+    if "disk I/O error" in text:
+        return NotAnIndex(f"the index cannot be read ({text})", log=path, hint=_REBUILD)
+    return NotAnIndex(f"the index cannot be used ({text})", log=path, hint=_REBUILD)
+
+
+def _look_at(path: str) -> None:
+    """Refuse what SQLite would take for an empty database, or fail on without a name."""
+    try:
+        with open(path, "rb") as file:
+            magic = file.read(len(_MAGIC))
+    except FileNotFoundError:
+        raise IndexNotFound(
+            "there is no index here", log=path, hint="run `evalindex build` on the logs' folder"
+        ) from None
+    except PermissionError:
+        raise StoreDenied("the index may not be read by this user", log=path) from None
+    except IsADirectoryError:
+        raise NotAnIndex("it is a folder", log=path) from None
+    if not magic:
+        raise _empty_index(path)
+    if magic != _MAGIC:
+        raise NotAnIndex(
+            "this file is no evalindex index, or its start was overwritten",
+            log=path,
+            hint="move it away or name another file with --index, then run `evalindex build`",
+        )
+
+
+def _schema_of(connection: sqlite3.Connection, path: str) -> int:
+    """The schema of an index, 0 for a database with nothing in it; others are refused."""
+    # One statement, so that a migration cannot come between.
+    application, schema, changes = connection.execute(
+        "SELECT application_id, user_version, schema_version"
+        " FROM pragma_application_id, pragma_user_version, pragma_schema_version"
+    ).fetchone()
+    if application == APPLICATION_ID:
+        return int(schema)
+    if application or schema or changes:
+        raise NotAnIndex(
+            "this database belongs to another program",
+            log=path,
+            hint="name another file with --index",
+        )
+    return 0
+
+
+def _empty_index(path: str) -> IndexBusy:
+    return IndexBusy(
+        "the index is empty: its first build is starting, or was stopped",
+        log=path,
+        hint="run `evalindex build`",
+    )
+
+
+def _too_new(path: str) -> IndexTooNew:
+    return IndexTooNew(
+        "the index was written by a newer evalindex", log=path, hint="upgrade evalindex"
+    )
+
+
+def _in_wal_mode(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(20)[18:20] == b"\2\2"
+    except OSError:
+        return False
+
+
+def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
+    # `immutable=1` would be faster still, and wrong: rows go missing while a builder adds others.
+    return sqlite3.connect(
+        f"file:{quote(path)}?mode={mode}",
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,  # transactions begin where the code says so
+        check_same_thread=False,
+    )

@@ -1,0 +1,181 @@
+"""What readers ask an index: SQL as text, on the driver's own connection."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakSet
+
+from evalindex.database.engine import naming_errors, open_for_reading
+from evalindex.errors import IndexClosed
+from evalindex.model import Member, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_ROOTS = "SELECT root_id, location, built_at FROM root"
+
+_LOG_COLUMNS = "log_id, path, state, reason, version, size, directory_offset, digest"
+_LOGS = f"SELECT {_LOG_COLUMNS} FROM log WHERE root_id = ?"
+_LOG = f"{_LOGS} AND path = ?"
+
+# Keeps the order of the names and reports those that are absent; 2 us a name. A log's version
+# comes from the same statement as its rows (law 1). The names are strings in every case.
+_FIND = """
+SELECT l.log_id, l.path, l.state, l.reason, l.version, l.size, l.directory_offset, l.digest,
+  n.value, m.flags, m.method, m.crc32, m.compressed_size, m.uncompressed_size, m.header_offset
+FROM log AS l CROSS JOIN json_each(?3) AS n
+LEFT JOIN member AS m ON m.log_id = l.log_id AND m.name = n.value
+WHERE l.root_id = ?1 AND l.path = ?2
+"""
+
+_NEIGHBOURS = """
+SELECT name FROM (SELECT name FROM member WHERE log_id = ?1 AND name < ?2
+  ORDER BY name DESC LIMIT ?3)
+UNION ALL
+SELECT name FROM (SELECT name FROM member WHERE log_id = ?1 AND name >= ?2
+  ORDER BY name LIMIT ?3)
+"""
+
+_MEMBERS = """
+SELECT name, flags, method, crc32, compressed_size, uncompressed_size, header_offset
+FROM member WHERE log_id = ?
+"""
+
+
+class RootRow(NamedTuple):
+    root_id: int
+    location: str
+    built_at: int | None
+
+
+class LogRow(NamedTuple):
+    """What the index says of one version of one log."""
+
+    log_id: int
+    path: str
+    state: str
+    reason: str | None
+    version: Version | None
+    size: int | None
+    directory_offset: int | None
+    digest: bytes | None
+
+
+class IndexReader:
+    """An index open for reading. Safe to share between threads; opens itself again after a fork,
+    and when a builder has put a new file in the place of the old one."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._closed = False
+        self._connection: sqlite3.Connection | None = self._open()
+        _readers.add(self)
+
+    def _open(self) -> sqlite3.Connection:
+        self._identity = _identity(self.path)
+        return open_for_reading(self.path)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            if self._closed:
+                raise IndexClosed("the index was closed", log=self.path)
+            if self._connection is None:
+                self._connection = self._open()
+            identity = _identity(self.path)
+            if identity is not None and identity != self._identity:
+                replaced, self._connection = self._connection, self._open()
+                replaced.close()
+            with naming_errors(self.path):
+                self._connection.execute("BEGIN")
+                try:
+                    yield self._connection
+                finally:
+                    self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._connection is not None:
+                self._connection.close()
+
+    def after_fork(self) -> None:
+        """Forget what belongs to the parent: its connection, and a lock that it may have held."""
+        if self._connection is not None:
+            _inherited.append(self._connection)
+        self._connection = None
+        self._lock = threading.Lock()
+
+    def roots(self) -> list[RootRow]:
+        """All roots, as the index spells them."""
+        with self._transaction() as connection:
+            return [RootRow(*row) for row in connection.execute(_ROOTS)]
+
+    def logs(self, root_id: int) -> list[LogRow]:
+        """All logs of a root."""
+        with self._transaction() as connection:
+            return [LogRow(*row) for row in connection.execute(_LOGS, (root_id,))]
+
+    def log(self, root_id: int, path: str) -> LogRow | None:
+        with self._transaction() as connection:
+            row = connection.execute(_LOG, (root_id, path)).fetchone()
+        return None if row is None else LogRow(*row)
+
+    def find(
+        self, root_id: int, path: str, wanted: Sequence[str], otherwise: Callable[[str], str]
+    ) -> tuple[LogRow, dict[str, Member]] | None:
+        """A log and those of the wanted members that it has; None if the log is not indexed.
+
+        For a member that it does not have, the one that `otherwise` names is looked up too.
+        There must be at least one name, and none with a NUL or a lone surrogate.
+        """
+        with self._transaction() as connection:
+            rows = connection.execute(_FIND, (root_id, path, json.dumps(wanted))).fetchall()
+            missed = [otherwise(row[8]) for row in rows if row[9] is None]
+            if missed:
+                rows += connection.execute(_FIND, (root_id, path, json.dumps(missed)))
+        if not rows:
+            return None
+        members = {row[8]: Member(*row[8:]) for row in rows if row[9] is not None}
+        return LogRow(*rows[0][:8]), members
+
+    def neighbours(self, log_id: int, name: str, count: int) -> list[str]:
+        """Up to `count` names of members on each side of where a name is or would be."""
+        with self._transaction() as connection:
+            rows = connection.execute(_NEIGHBOURS, (log_id, name, count)).fetchall()
+        return [row[0] for row in rows]
+
+    def members(self, root_id: int, path: str) -> tuple[LogRow, dict[str, Member]] | None:
+        """A log and all its members, in name order."""
+        with self._transaction() as connection:
+            row = connection.execute(_LOG, (root_id, path)).fetchone()
+            if row is None:
+                return None
+            members = {m[0]: Member(*m) for m in connection.execute(_MEMBERS, (row[0],))}
+        return LogRow(*row), members
+
+
+def _after_fork() -> None:
+    for reader in _readers:
+        reader.after_fork()
+
+
+# SQLite forbids using a connection that was opened before a fork, closing it included.
+_inherited: list[sqlite3.Connection] = []
+_readers: WeakSet[IndexReader] = WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,192 @@
+"""What builders write to an index: SQL as text, on the driver's own connection.
+
+Text instead of SQLAlchemy Core, since a build of many small logs is four statements a log and
+Core's share of each is larger than SQLite's.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from evalindex.database.engine import PARSER, SCHEMA, is_ours, naming_errors, open_for_writing
+from evalindex.database.queries import LogRow, RootRow
+from evalindex.errors import NotAnIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from evalindex.model import Version
+
+_ROOTS = "SELECT root_id, location, built_at FROM root"
+_ADD_ROOT = "INSERT INTO root (location) VALUES (?) ON CONFLICT DO NOTHING"
+_BUILT = "UPDATE root SET built_at = ? WHERE root_id = ?"
+_REBIND = "UPDATE log SET root_id = ?, path = ? || path WHERE root_id = ?"
+_DROP_ROOT = "DELETE FROM root WHERE root_id = ?"
+
+_LOGS = """
+SELECT log_id, path, state, reason, version, size, directory_offset, digest
+FROM log WHERE root_id = ?
+"""
+_DROP_MEMBERS = """
+DELETE FROM member WHERE log_id = (SELECT log_id FROM log WHERE root_id = ? AND path = ?)
+"""
+_DROP_LOG = "DELETE FROM log WHERE root_id = ? AND path = ?"
+_ADD_LOG = """
+INSERT INTO log (root_id, path, state, reason, version, size, directory_offset, digest,
+  superseded, odd, indexed_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ADD_MEMBER = "INSERT INTO member VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_REFRESH = "UPDATE log SET version = ? WHERE log_id = ?"
+
+_PARSER = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'parser'"
+# Rows of an older parser prove nothing any more: neither their version nor their digest can match.
+_DISTRUST = "UPDATE log SET version = NULL, digest = zeroblob(0) WHERE digest IS NOT NULL"
+_SET_PARSER = "UPDATE meta SET value = ? WHERE key = 'parser'"
+
+
+class LogFacts(NamedTuple):
+    """One version of one log, as a builder found it; times in ns since 1970, UTC."""
+
+    state: str
+    reason: str | None
+    version: Version | None
+    size: int | None
+    directory_offset: int | None
+    digest: bytes | None
+    superseded: int
+    odd: int
+    indexed_at: int
+
+
+class IndexWriter:
+    """An index open for building. Any number of readers, and other builders, may use it too.
+
+    Every method is one transaction, so a builder may be killed between any two instructions.
+    """
+
+    def __init__(self, path: str, *, replace_damaged: bool = False) -> None:
+        """Open the index, making or migrating it.
+
+        `replace_damaged` makes it anew if it is an index but damaged; never if it is foreign.
+        """
+        self.path = path
+        try:
+            self._open()
+            if replace_damaged:
+                with naming_errors(path):
+                    (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+                if verdict != "ok":
+                    self._connection.close()
+                    raise NotAnIndex(f"the index is damaged ({verdict})", log=path)
+        except NotAnIndex:
+            if not (replace_damaged and is_ours(path)):
+                raise
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                if os.path.exists(path + suffix):
+                    os.remove(path + suffix)
+            self._open()
+
+    def _open(self) -> None:
+        self._connection, schema = open_for_writing(self.path)
+        try:
+            if schema < SCHEMA:
+                self._migrate()
+            with self._transaction() as connection:
+                if connection.execute(_PARSER).fetchone()[0] < PARSER:
+                    connection.execute(_DISTRUST)
+                    connection.execute(_SET_PARSER, (str(PARSER),))
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _migrate(self) -> None:
+        from sqlalchemy.exc import DBAPIError
+
+        from evalindex.database.migrate import upgrade
+
+        with naming_errors(self.path):
+            try:
+                upgrade(self._connection)
+            except DBAPIError as error:
+                if isinstance(error.orig, sqlite3.Error):
+                    raise error.orig from error
+                raise
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with naming_errors(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def roots(self) -> list[RootRow]:
+        with naming_errors(self.path):
+            return [RootRow(*row) for row in self._connection.execute(_ROOTS)]
+
+    def add_root(self, location: str, inner: Iterable[tuple[int, str]] = ()) -> int:
+        """The id of the root at `location`, which takes over the logs of the roots inside it.
+
+        `inner` holds the id of each such root and its path below `location`, with a `/` behind it.
+        """
+        with self._transaction() as connection:
+            connection.execute(_ADD_ROOT, (location,))
+            (root_id,) = connection.execute(
+                "SELECT root_id FROM root WHERE location = ?", (location,)
+            ).fetchone()
+            for inner_id, prefix in inner:
+                connection.execute(_REBIND, (root_id, prefix, inner_id))
+                connection.execute(_DROP_ROOT, (inner_id,))
+        return int(root_id)
+
+    def set_built(self, root_id: int, at: int) -> None:
+        with self._transaction() as connection:
+            connection.execute(_BUILT, (at, root_id))
+
+    def logs(self, root_id: int) -> dict[str, LogRow]:
+        """The logs of a root by path."""
+        with naming_errors(self.path):
+            rows = self._connection.execute(_LOGS, (root_id,))
+            return {row[1]: LogRow(*row) for row in rows}
+
+    def put(
+        self, root_id: int, path: str, facts: LogFacts, members: Iterable[tuple[object, ...]]
+    ) -> None:
+        """Replace what the index holds of a log, under a new log id.
+
+        `members` are the columns of `member` behind `log_id`, in name order.
+        """
+        with self._transaction() as connection:
+            connection.execute(_DROP_MEMBERS, (root_id, path))
+            connection.execute(_DROP_LOG, (root_id, path))
+            log_id = connection.execute(_ADD_LOG, (root_id, path, *facts)).lastrowid
+            connection.executemany(_ADD_MEMBER, ((log_id, *row) for row in members))
+
+    def refresh(self, log_id: int, version: Version) -> None:
+        """Record a version under which the rows of a log were proved to hold."""
+        with self._transaction() as connection:
+            connection.execute(_REFRESH, (version, log_id))
+
+    def forget(self, root_id: int, paths: Iterable[str]) -> None:
+        with self._transaction() as connection:
+            for path in paths:
+                connection.execute(_DROP_MEMBERS, (root_id, path))
+                connection.execute(_DROP_LOG, (root_id, path))
+
+    def close(self) -> None:
+        """Leave one file that can be read from anywhere, unless another process has it open."""
+        try:
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            self._connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.OperationalError:
+            pass  # somebody reads or builds: it stays in WAL mode, which is right too
+        finally:
+            self._connection.close()

@@ -1,0 +1,155 @@
+"""What is known of a log, proved to hold for the one that is open, or healed (laws 3 and 4)."""
+
+from __future__ import annotations
+
+import errno
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Literal
+
+from evalindex.directory import PAUSES, prove, read_directory
+from evalindex.errors import (
+    CorruptMember,
+    EvalIndexError,
+    LogNotFound,
+    LogUnreadable,
+    NotAnEvalLog,
+    StaleLog,
+    printable,
+)
+from evalindex.known import Known, KnownLogs
+from evalindex.stores.local import LocalFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from evalindex.database.queries import IndexReader
+    from evalindex.model import Member
+    from evalindex.place import Spot
+
+OnStale = Literal["refresh", "error"]
+
+_SAID = 10_000
+
+
+class LogInCall:
+    """What happens to one log within one window of a call."""
+
+    def __init__(self, spot: Spot, wanted: Sequence[str] | None, known: Known | None) -> None:
+        self.spot = spot
+        self.wanted = wanted
+        self.known = known
+        self.tries = 0
+        #: It was there before, so if it is missing now it may come back.
+        self.seen = known is not None
+        #: Read its directory again, whatever the version says: its bytes contradicted the rows.
+        self.doubted = False
+        #: Its directory was read from a log at rest: what is wrong with it stays wrong.
+        self.final = False
+
+
+class Healer:
+    """Knows the logs of one Index and keeps that knowledge true. Safe to share between threads."""
+
+    def __init__(self, index: IndexReader | None, on_stale: OnStale) -> None:
+        self._logs = KnownLogs(index)
+        self._on_stale = on_stale
+        self._said: set[str] = set()
+
+    def look_up(self, spot: Spot, wanted: Sequence[str] | None) -> LogInCall:
+        """What is known of a log without looking at it; `wanted` names members, None is all."""
+        return LogInCall(spot, wanted, self._logs.look_up(spot, wanted))
+
+    def prove(self, log: LogInCall, file: LocalFile) -> Known:
+        """What is known of the log that is open, proved to hold for it.
+
+        Otherwise its directory is read from the same descriptor as its members will be. Raises
+        `NotAnEvalLog`, or `StaleLog` if healing was refused.
+        """
+        log.seen = True
+        known = log.known
+        if known is not None and not log.doubted:
+            proof = prove(known.proof, file)
+            if proof is None and known.log_id is None:
+                # What was healed holds no more, but a builder may have been here since.
+                self._logs.forget(log.spot)
+                known = self._logs.look_up_indexed(log.spot, log.wanted)
+                proof = None if known is None else prove(known.proof, file)
+            if known is not None and proof is not None:
+                log.known = self._logs.proved(known, proof)
+                return log.known
+        try:
+            read = read_directory(file)
+        except NotAnEvalLog:
+            log.final = file.at_rest()
+            raise
+        log.doubted = False
+        if known is not None and known.proof[1:] == read.proof[1:]:
+            log.known = self._logs.proved(known, read.proof)
+        else:
+            if known is None:
+                self._say(log.spot, "is not indexed")
+            elif known.log_id is not None:
+                if self._on_stale == "error":
+                    raise StaleLog(
+                        "it is not the log that was indexed", hint="run `evalindex build`"
+                    )
+                self._say(log.spot, "has changed since it was indexed")
+            log.known = self._logs.remember(log.spot, read)
+        log.final = file.at_rest()
+        return log.known
+
+    def retry(self, log: LogInCall, error: EvalIndexError) -> bool:
+        """Whether to try the log once more after an error; waits a moment if so."""
+        if log.tries >= len(PAUSES) or not may_pass(log, error):
+            return False
+        time.sleep(PAUSES[log.tries])
+        log.tries += 1
+        log.doubted = True
+        return True
+
+    def members(self, spot: Spot) -> list[Member]:
+        """All members that a log has now, in file order."""
+        log = self.look_up(spot, None)
+        while True:
+            try:
+                with closing(LocalFile(spot.location)) as file:
+                    members = self.prove(log, file).members()
+                return sorted(members, key=lambda member: member.header_offset)
+            except EvalIndexError as error:
+                error.log = spot.location
+                if not self.retry(log, error):
+                    raise
+
+    def _say(self, spot: Spot, what: str) -> None:
+        """Tell once a log that it is read the slow way."""
+        if spot.location in self._said or len(self._said) >= _SAID:
+            return
+        self._said.add(spot.location)
+        import logging
+
+        logging.getLogger("evalindex").warning(
+            "%s %s, so its directory was read again (`evalindex build` makes that lasting)",
+            printable(spot.location),
+            what,
+        )
+
+
+def may_pass(log: LogInCall, error: EvalIndexError) -> bool:
+    """Whether an error may be gone at the next try."""
+    if isinstance(error, (CorruptMember, NotAnEvalLog)):
+        return not log.final
+    if isinstance(error, LogUnreadable):
+        return error.errno in (errno.EIO, errno.ESTALE)
+    return isinstance(error, LogNotFound) and log.seen
+
+
+def last_word(log: LogInCall, error: EvalIndexError) -> EvalIndexError:
+    """The error to give when there are no more tries."""
+    if isinstance(error, CorruptMember) and not log.final:
+        return StaleLog(
+            f"it kept changing while it was read: {error.reason}",
+            log=log.spot.location,
+            hint="try again when it is at rest",
+        )
+    return error

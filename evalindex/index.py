@@ -1,0 +1,342 @@
+"""The facade that users hold."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+
+from evalindex.budget import Budget
+from evalindex.database.queries import IndexReader
+from evalindex.errors import EvalIndexError, IndexClosed, IndexNotFound, LogNotFound
+from evalindex.heal import Healer, OnStale
+from evalindex.keys import requests_across_logs, requests_in_log
+from evalindex.names import parse_sample_name
+from evalindex.place import Places, find_index, named_index, spelled
+from evalindex.read import Request, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from types import TracebackType
+    from typing import SupportsIndex
+
+    from evalindex.model import Member
+    from evalindex.place import LogLike, Spot
+
+    As = Literal["dict", "bytes"]
+    Errors = Literal["raise", "skip", "return"]
+
+_MAX_BYTES = 32 * 2**20
+
+
+class SampleRow(NamedTuple):
+    """One sample of a log, as the log's directory lists it; can be passed as a key.
+
+    `log` is the full path, `path` the part below the root; `id` is the text of the member's name;
+    sizes are in bytes. `chunked` samples are listed, but cannot be read yet.
+    """
+
+    log: str
+    path: str
+    id: str
+    epoch: int
+    chunked: bool
+    bytes: int
+    compressed_bytes: int
+
+
+def open(
+    where: LogLike,
+    *,
+    on_stale: OnStale = "refresh",
+    max_bytes: int = _MAX_BYTES,
+) -> Index:
+    """Open what there is to read: an index file, a root, or one log.
+
+    A root needs an index: the one that EVALINDEX_INDEX names, else the nearest `evalindex.db` in
+    it or above, else one in the user's cache folder. One log can do without. `on_stale="error"`
+    raises `StaleLog` for a log that changed since it was indexed instead of reading its directory
+    again. `max_bytes` bounds the uncompressed bytes that all reads of the Index hold together.
+    """
+    if on_stale not in ("refresh", "error"):
+        raise ValueError(f'on_stale is "refresh" or "error", not {on_stale!r}')
+    path = os.path.abspath(spelled(where))
+    base: str | None = None
+    index: str | None = path
+    if os.path.isdir(path):
+        base = os.path.realpath(path)
+        index = named_index(None) or find_index(base)
+        if index is None:
+            raise IndexNotFound(
+                "nothing is indexed here", log=path, hint="run `evalindex build` on this folder"
+            )
+    elif path.endswith(".eval"):
+        if not os.path.lexists(path):
+            raise LogNotFound("no such log", log=path)
+        base = os.path.realpath(os.path.dirname(path))
+        index = named_index(None) or find_index(base) or find_index(os.path.realpath(path))
+    reader = None if index is None else IndexReader(index)
+    return Index(reader, base, on_stale=on_stale, max_bytes=max_bytes)
+
+
+class Index:
+    """What `open` returns: reads samples, checked against the logs as they are now.
+
+    Safe to share between threads. A context manager; closing it closes the index file.
+
+    All reads take `as_`: `"dict"` (exactly what `json.loads` gives) or `"bytes"` (the member's
+    own); `exclude_fields`: top-level fields to leave out of a dict, `events_data` goes with
+    `events`, `id` and `epoch` stay; `errors`: `"raise"`, `"skip"` (leave the sample out), or
+    `"return"` (put the error in its place).
+    """
+
+    def __init__(
+        self, reader: IndexReader | None, base: str | None, *, on_stale: OnStale, max_bytes: int
+    ) -> None:
+        self._reader = reader
+        self._places = Places(reader, base)
+        self._healer = Healer(reader, on_stale)
+        self._budget = Budget(max_bytes)
+        self._closed = False
+
+    @property
+    def path(self) -> str | None:
+        """The index file, None if one log was opened that no index covers."""
+        return None if self._reader is None else self._reader.path
+
+    @overload
+    def read(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: Literal["bytes"],
+        errors: Literal["raise"] = "raise",
+    ) -> bytes: ...
+
+    @overload
+    def read(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: Literal["dict"] = "dict",
+        exclude_fields: Collection[str] | None = None,
+        errors: Literal["raise"] = "raise",
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def read(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: As = "dict",
+        exclude_fields: Collection[str] | None = None,
+        errors: Errors,
+    ) -> Any: ...
+
+    def read(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: As = "dict",
+        exclude_fields: Collection[str] | None = None,
+        errors: Errors = "raise",
+    ) -> Any:
+        """One sample. With `errors="skip"` None if it cannot be had."""
+        answers = self.read_samples(
+            log, [(id, epoch)], as_=as_, exclude_fields=exclude_fields, errors=errors
+        )
+        return answers[0] if answers else None
+
+    @overload
+    def read_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: Literal["bytes"],
+        errors: Literal["raise", "skip"] = "raise",
+        max_bytes: int | None = None,
+    ) -> list[bytes]: ...
+
+    @overload
+    def read_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: Literal["dict"] = "dict",
+        exclude_fields: Collection[str] | None = None,
+        errors: Literal["raise", "skip"] = "raise",
+        max_bytes: int | None = None,
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    def read_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: As = "dict",
+        exclude_fields: Collection[str] | None = None,
+        errors: Errors,
+        max_bytes: int | None = None,
+    ) -> list[Any]: ...
+
+    def read_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: As = "dict",
+        exclude_fields: Collection[str] | None = None,
+        errors: Errors = "raise",
+        max_bytes: int | None = None,
+    ) -> list[Any]:
+        """Samples of one log, in the order of the keys: ids (epoch 1) or (id, epoch) pairs."""
+        self._check_open()
+        requests = requests_in_log(keys, self._places.locate(log))
+        answers = self._answers(requests, as_, exclude_fields, errors, max_bytes)
+        return [answer for _, answer in answers]
+
+    @overload
+    def iter_samples(
+        self,
+        keys: Iterable[Any],
+        *,
+        as_: Literal["bytes"],
+        errors: Literal["raise", "skip"] = "raise",
+        max_bytes: int | None = None,
+    ) -> Iterator[tuple[Any, bytes]]: ...
+
+    @overload
+    def iter_samples(
+        self,
+        keys: Iterable[Any],
+        *,
+        as_: Literal["dict"] = "dict",
+        exclude_fields: Collection[str] | None = None,
+        errors: Literal["raise", "skip"] = "raise",
+        max_bytes: int | None = None,
+    ) -> Iterator[tuple[Any, dict[str, Any]]]: ...
+
+    @overload
+    def iter_samples(
+        self,
+        keys: Iterable[Any],
+        *,
+        as_: As = "dict",
+        exclude_fields: Collection[str] | None = None,
+        errors: Errors,
+        max_bytes: int | None = None,
+    ) -> Iterator[tuple[Any, Any]]: ...
+
+    def iter_samples(
+        self,
+        keys: Iterable[Any],
+        *,
+        as_: As = "dict",
+        exclude_fields: Collection[str] | None = None,
+        errors: Errors = "raise",
+        max_bytes: int | None = None,
+    ) -> Iterator[tuple[Any, Any]]:
+        """Samples of many logs, streamed in the order of the keys, each with the key it was given.
+
+        Keys are (log, id, epoch), (log, id), or rows; any iterable, consumed once and not further
+        ahead than 10,000 keys. `max_bytes` bounds the samples that this call holds undelivered.
+        """
+        self._check_open()
+        requests = requests_across_logs(keys, self._places)
+        return self._answers(requests, as_, exclude_fields, errors, max_bytes)
+
+    def samples(self, log: LogLike) -> Iterator[SampleRow]:
+        """The samples that a log has now, in file order, without reading any."""
+        self._check_open()
+        spot = self._places.locate(log)
+        return _sample_rows(spot, self._healer.members(spot))
+
+    def _answers(
+        self,
+        requests: Iterable[Request],
+        as_: As,
+        exclude_fields: Collection[str] | None,
+        errors: Errors,
+        max_bytes: int | None,
+    ) -> Iterator[tuple[Any, Any]]:
+        if errors not in ("raise", "skip", "return"):
+            raise ValueError(f'errors is "raise", "skip" or "return", not {errors!r}')
+        answers = read(
+            self._healer,
+            self._budget,
+            requests,
+            _finisher(as_, exclude_fields),
+            max_bytes=max_bytes,
+            all_misses=errors == "raise",
+        )
+        return _delivered(answers, errors)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise IndexClosed("the index was closed", log=self.path)
+
+    def close(self) -> None:
+        """Close the index file. Reads after that raise `IndexClosed`."""
+        self._closed = True
+        if self._reader is not None:
+            self._reader.close()
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _finisher(
+    as_: As, exclude_fields: Collection[str] | None
+) -> Callable[[Request, bytes], bytes | dict[str, Any]]:
+    if as_ == "bytes":
+        if exclude_fields:
+            raise ValueError('bytes are a member\'s own; exclude_fields needs as_="dict"')
+        return lambda _, data: data
+    if as_ != "dict":
+        raise ValueError(f'as_ is "dict" or "bytes", not {as_!r}')
+    from evalindex.decode import decode_sample, normalized_exclusions
+
+    excluded = normalized_exclusions(exclude_fields)
+    return lambda request, data: decode_sample(data, str(request.id), request.epoch, excluded)
+
+
+def _delivered(answers: Iterator[tuple[Request, Any]], errors: Errors) -> Iterator[tuple[Any, Any]]:
+    for request, answer in answers:
+        if isinstance(answer, EvalIndexError) and errors != "return":
+            if errors == "raise":
+                raise answer
+            continue
+        yield request.given, answer
+
+
+def _sample_rows(spot: Spot, members: Iterable[Member]) -> Iterator[SampleRow]:
+    for member in members:
+        sample = parse_sample_name(member.name)
+        if sample is not None:
+            yield SampleRow(
+                spot.location,
+                spot.path,
+                sample.id,
+                sample.epoch,
+                sample.chunked,
+                member.uncompressed_size,
+                member.compressed_size,
+            )

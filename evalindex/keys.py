@@ -1,0 +1,72 @@
+"""What callers pass as keys, and the requests that they mean.
+
+Within one log a key is an id (epoch 1) or a pair (id, epoch); across logs it is a pair (log, id)
+or a triple (log, id, epoch). A `SampleKey`, or anything else with `.log`, `.id` and `.epoch`, such
+as a row of an answer, will do for both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from evalindex.errors import EvalIndexError
+from evalindex.names import can_exist, checked_epoch, checked_id, sample_name
+from evalindex.place import Spot
+from evalindex.read import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from evalindex.place import Places
+
+
+def request(given: object, spot: Spot, id: Any, epoch: Any) -> Request:
+    """Raises `TypeError` for what is no id or no epoch."""
+    id, epoch = checked_id(id), checked_epoch(epoch)
+    text = str(id)
+    name = sample_name(text, epoch) if can_exist(text, epoch) else None
+    return Request(given, spot, id, epoch, name)
+
+
+def requests_in_log(keys: Iterable[Any], spot: Spot) -> Iterator[Request]:
+    """One request a key of this log."""
+    if isinstance(keys, (str, bytes)):
+        raise TypeError(f"keys are a list of ids or (id, epoch) pairs, not the text {keys!r}")
+    for key in keys:
+        if _is_row(key):
+            yield request(key, spot, key.id, key.epoch)
+        elif isinstance(key, (tuple, list)):
+            if len(key) != 2:
+                raise TypeError(f"a key in a log is an id or (id, epoch), not {key!r}")
+            yield request(key, spot, *key)
+        else:
+            yield request(key, spot, key, 1)
+
+
+def requests_across_logs(keys: Iterable[Any], places: Places) -> Iterator[Request]:
+    """One request a key; each name of a log is resolved once, and may turn out to name none."""
+    spots: dict[str | None, Spot | EvalIndexError] = {}
+    for key in keys:
+        if _is_row(key):
+            log, id, epoch = key.log, key.id, key.epoch
+        elif isinstance(key, (tuple, list)) and 2 <= len(key) <= 3:
+            log, id, epoch = (*key, 1)[:3]
+        else:
+            raise TypeError(f"a key is (log, id, epoch) or (log, id), not {key!r}")
+        text = log if isinstance(log, str) else None
+        place = spots.get(text)
+        if place is None or text is None:
+            try:
+                place = places.locate(log)
+            except EvalIndexError as error:
+                place = error
+            spots[text] = place
+        if isinstance(place, EvalIndexError):
+            nowhere = Spot(str(place.log), None, str(place.log))
+            yield request(key, nowhere, id, epoch)._replace(error=place)
+        else:
+            yield request(key, place, id, epoch)
+
+
+def _is_row(key: Any) -> bool:
+    return hasattr(key, "log") and hasattr(key, "id") and hasattr(key, "epoch")

@@ -1,0 +1,121 @@
+"""What is known of logs: rows of the index, and healed directories that are kept for a while.
+
+Rows and the proof that they hold are found, kept and dropped together (law 1).
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+from evalindex.directory import Proof, ReadDirectory, stored_proof
+from evalindex.names import chunked_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from evalindex.database.queries import IndexReader
+    from evalindex.model import Member, Version
+    from evalindex.place import Spot
+
+_HEALED_LIMIT = 64 * 2**20  # bytes of memory (law 4)
+_ROW_SIZE = 350  # bytes of memory that a row of a directory takes, its name included
+_NEIGHBOURS = 500
+_VERSIONS = 100_000
+
+
+class Known(NamedTuple):
+    """One version of one log: the proof, and its members.
+
+    `log_id` is that of the index, None for what was read from the log itself. From the index,
+    `find` and `members` have only what was looked up.
+    """
+
+    proof: Proof
+    find: Callable[[str], Member | None]
+    members: Callable[[], Iterable[Member]]
+    neighbours: Callable[[str], Sequence[str]]
+    log_id: int | None
+
+
+class KnownLogs:
+    """All that one Index knows of logs. Safe to share between threads."""
+
+    def __init__(self, reader: IndexReader | None) -> None:
+        self._reader = reader
+        self._lock = threading.Lock()
+        self._healed: OrderedDict[str, tuple[Known, int]] = OrderedDict()
+        self._healed_size = 0
+        self._versions: dict[int, Version] = {}
+
+    def look_up(self, spot: Spot, wanted: Sequence[str] | None) -> Known | None:
+        """What was healed, else what is indexed. `wanted` names members; None is all of them."""
+        with self._lock:
+            healed = self._healed.get(spot.location)
+            if healed is not None:
+                self._healed.move_to_end(spot.location)
+                return healed[0]
+        return self.look_up_indexed(spot, wanted)
+
+    def look_up_indexed(self, spot: Spot, wanted: Sequence[str] | None) -> Known | None:
+        """What the index has; None too for a log that was unreadable when it was built."""
+        reader = self._reader
+        if reader is None or spot.root_id is None or wanted == []:
+            return None
+        if wanted is None:
+            found = reader.members(spot.root_id, spot.path)
+        else:
+            found = reader.find(spot.root_id, spot.path, wanted, chunked_name)
+        proof = None if found is None else stored_proof(found[0])
+        if found is None or proof is None:
+            return None
+        log_id, members = found[0].log_id, found[1]
+        return Known(
+            proof._replace(version=self._versions.get(log_id, proof.version)),
+            members.get,
+            members.values,
+            lambda name: reader.neighbours(log_id, name, _NEIGHBOURS),
+            log_id,
+        )
+
+    def proved(self, known: Known, proof: Proof) -> Known:
+        """Keep a newer proof, so that the next window need not read the log's tail again."""
+        if proof is known.proof:
+            return known
+        if known.log_id is not None and proof.version is not None:
+            if len(self._versions) >= _VERSIONS:
+                self._versions.clear()
+            self._versions[known.log_id] = proof.version
+        return known._replace(proof=proof)
+
+    def remember(self, spot: Spot, read: ReadDirectory) -> Known:
+        """Keep what was just read from a log."""
+        rows = read.directory.rows
+
+        def neighbours(name: str) -> Sequence[str]:
+            ordered = sorted(rows)
+            at = bisect_left(ordered, name)
+            return ordered[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS]
+
+        known = Known(read.proof, read.directory.member, read.directory.members, neighbours, None)
+        size = _ROW_SIZE * (len(rows) + 1)
+        with self._lock:
+            self._drop(spot.location)
+            if size <= _HEALED_LIMIT:
+                self._healed[spot.location] = (known, size)
+                self._healed_size += size
+            while self._healed_size > _HEALED_LIMIT:
+                self._drop(next(iter(self._healed)))
+        return known
+
+    def forget(self, spot: Spot) -> None:
+        """Drop what was read from a log and holds no more."""
+        with self._lock:
+            self._drop(spot.location)
+
+    def _drop(self, location: str) -> None:
+        entry = self._healed.pop(location, None)
+        if entry is not None:
+            self._healed_size -= entry[1]

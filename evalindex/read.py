@@ -1,0 +1,249 @@
+"""Keys -> rows -> spans -> bytes, in windows, within limits.
+
+A window is a run of requests that are resolved together. Its samples are fetched in delivery
+order, as many at a time as the budget grants, one open descriptor at a time, and handed over in
+that order. Whatever goes wrong with one sample is the answer to that one request.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from evalindex import codec, names, spans
+from evalindex.budget import Account, Budget
+from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound, UnsupportedMember
+from evalindex.heal import Healer, LogInCall, last_word, may_pass
+from evalindex.model import Member, SampleKey
+from evalindex.stores.local import LocalFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from evalindex.known import Known
+    from evalindex.place import Spot
+
+T = TypeVar("T")
+
+_WINDOW_KEYS = 10_000
+_WINDOW_LOGS = 256
+_GAP = 4 * 2**10  # reading over a gap costs less than a second system call up to here
+_SPAN_LIMIT = 4 * 2**20
+_SUGGEST_FOR = 3
+
+
+class Request(NamedTuple):
+    """One sample that is asked for: the caller's own key, the log, the key itself, and the name of
+    the member that holds it in the usual shape (None if no member can).
+
+    An `error` is the answer already: the log that the key names could not be told.
+    """
+
+    given: object
+    spot: Spot
+    id: str | int
+    epoch: int
+    name: str | None
+    error: EvalIndexError | None = None
+
+    @property
+    def sample(self) -> SampleKey:
+        return SampleKey(self.spot.location, self.id, self.epoch)
+
+
+def read(
+    healer: Healer,
+    budget: Budget,
+    requests: Iterable[Request],
+    finish: Callable[[Request, bytes], T],
+    *,
+    max_bytes: int | None = None,
+    all_misses: bool = False,
+) -> Iterator[tuple[Request, T | EvalIndexError]]:
+    """The answer to each request, in order: what `finish` makes of the checked bytes, or the
+    error in its place.
+
+    `finish` raises `CorruptMember` for bytes that are not the sample. `max_bytes` bounds this call
+    within the budget. With `all_misses` a `SampleNotFound` names every miss known so far.
+    """
+    account = Account(budget, max_bytes)
+    try:
+        for window in _windows(requests):
+            yield from _Window(healer, window, account, all_misses).answers(finish)
+    finally:
+        account.release_all()
+
+
+def _windows(requests: Iterable[Request]) -> Iterator[list[Request]]:
+    window: list[Request] = []
+    logs: set[str] = set()
+    for request in requests:
+        full = len(logs) == _WINDOW_LOGS and request.spot.location not in logs
+        if full or len(window) == _WINDOW_KEYS:
+            yield window
+            window, logs = [], set()
+        window.append(request)
+        logs.add(request.spot.location)
+    if window:
+        yield window
+
+
+class _Log(LogInCall):
+    """A log of a window, and the window's requests for it."""
+
+    def __init__(self, log: LogInCall, positions: list[int]) -> None:
+        super().__init__(log.spot, log.wanted, log.known)
+        self.positions = positions
+        #: The rows by which misses were told, and how many of them came with suggestions.
+        self.judged: object = None
+        self.suggested = 0
+
+
+class _Window:
+    def __init__(
+        self, healer: Healer, requests: Sequence[Request], account: Account, all_misses: bool
+    ) -> None:
+        self._healer = healer
+        self._requests = requests
+        self._account = account
+        self._all_misses = all_misses
+        self._ready: dict[int, bytes | EvalIndexError] = {}
+        self._missing: dict[int, SampleKey] = {}
+        positions: dict[Spot, list[int]] = {}
+        for position, request in enumerate(requests):
+            positions.setdefault(request.spot, []).append(position)
+            if request.error is not None:
+                self._ready[position] = request.error
+        self._logs: dict[Spot, _Log] = {}
+        for spot, found in positions.items():
+            wanted = [name for p in found if (name := requests[p].name) is not None]
+            self._logs[spot] = _Log(healer.look_up(spot, wanted), found)
+
+    def answers(
+        self, finish: Callable[[Request, bytes], T]
+    ) -> Iterator[tuple[Request, T | EvalIndexError]]:
+        for position, request in enumerate(self._requests):
+            log = self._logs[request.spot]
+            while True:
+                if position not in self._ready:
+                    self._fetch(position)
+                result: T | bytes | EvalIndexError = self._ready.pop(position)
+                if isinstance(result, bytes):
+                    try:
+                        answer: T | EvalIndexError = finish(request, result)
+                        log.tries = 0
+                        break
+                    except CorruptMember as error:
+                        error.log = log.spot.location
+                        result = error
+                assert isinstance(result, EvalIndexError)
+                if not self._retry(log, result):
+                    answer = self._last_word(log, result)
+                    break
+            self._account.release(position)
+            yield request, answer
+
+    def _fetch(self, head: int) -> None:
+        """Make the answer at `head` ready, and as many behind it as the budget grants."""
+        chosen: dict[Spot, list[int]] = {}
+        for position in range(head, len(self._requests)):
+            if position in self._ready:
+                continue
+            request = self._requests[position]
+            log = self._logs[request.spot]
+            member = log.known and request.name and log.known.find(request.name)
+            size = member.uncompressed_size if member else 0
+            if not self._account.hold(position, size, always=position == head):
+                break
+            chosen.setdefault(request.spot, []).append(position)
+        for spot, positions in chosen.items():
+            self._fetch_from(self._logs[spot], positions, head)
+
+    def _fetch_from(self, log: _Log, positions: list[int], head: int) -> None:
+        try:
+            with closing(LocalFile(log.spot.location)) as file:
+                known = self._healer.prove(log, file)
+                self._read_members(log, known, file, positions, head)
+        except EvalIndexError as error:
+            error.log = log.spot.location
+            for position in positions:
+                self._ready.setdefault(position, error)
+
+    def _read_members(
+        self, log: _Log, known: Known, file: LocalFile, positions: list[int], head: int
+    ) -> None:
+        self._find_missing(log, known)
+        wanted: dict[Member, list[int]] = {}
+        for position in positions:
+            request = self._requests[position]
+            if request.name is None or position in self._missing:
+                self._ready[position] = self._miss(log, known, request)
+                continue
+            member = known.find(request.name)
+            if member is None:
+                self._ready[position] = UnsupportedMember(
+                    f"id {request.id!r} epoch {request.epoch} is a chunked sample",
+                    log=log.spot.location,
+                )
+            # A healed member may be larger than the one that the budget was asked for.
+            elif self._account.hold(position, member.uncompressed_size, always=position == head):
+                wanted.setdefault(member, []).append(position)
+        for span in spans.plan(wanted, file.size, gap=_GAP, limit=_SPAN_LIMIT):
+            data = memoryview(file.read(span.start, span.stop))
+            for member in span.members:
+                result: bytes | EvalIndexError
+                try:
+                    result = _unpack(member, data[member.header_offset - span.start :], file)
+                except (CorruptMember, UnsupportedMember) as error:
+                    error.log = log.spot.location
+                    result = error
+                for position in wanted[member]:
+                    self._ready[position] = result
+        log.final = log.final and file.at_rest()
+
+    def _find_missing(self, log: _Log, known: Known) -> None:
+        """Which of this window's samples the log does not have, as it is now."""
+        if log.judged is known.find:
+            return
+        log.judged = known.find
+        for position in log.positions:
+            request = self._requests[position]
+            if request.name is not None and (
+                known.find(request.name) or known.find(names.chunked_name(request.name))
+            ):
+                self._missing.pop(position, None)
+            else:
+                self._missing[position] = request.sample
+
+    def _miss(self, log: _Log, known: Known, request: Request) -> SampleNotFound:
+        near: list[str] = []
+        if request.name is not None and log.suggested < _SUGGEST_FOR:
+            log.suggested += 1
+            near = names.near(str(request.id), request.epoch, known.neighbours(request.name))
+        return SampleNotFound([request.sample], near=near)
+
+    def _retry(self, log: _Log, error: EvalIndexError) -> bool:
+        if not self._healer.retry(log, error):
+            return False
+        for position in log.positions:
+            failed = self._ready.get(position)
+            if isinstance(failed, EvalIndexError) and may_pass(log, failed):
+                del self._ready[position]
+        return True
+
+    def _last_word(self, log: _Log, error: EvalIndexError) -> EvalIndexError:
+        if isinstance(error, SampleNotFound) and self._all_misses:
+            missing = [self._missing[position] for position in sorted(self._missing)]
+            return SampleNotFound(missing, near=error.near)
+        return last_word(log, error)
+
+
+def _unpack(member: Member, data: memoryview, file: LocalFile) -> bytes:
+    """The checked bytes of a member; `data` begins at its local header and holds all of it,
+    unless the local extra field is unusually long."""
+    start = codec.data_start(member, data)
+    stop = start + member.compressed_size
+    if stop <= len(data):
+        return codec.unpack(member, data[start:stop])
+    offset = member.header_offset
+    return codec.unpack(member, file.read(offset + start, offset + stop))

@@ -1,0 +1,154 @@
+"""Logs on a file system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from evalindex.errors import LogNotFound, LogUnreadable, RootUnreadable
+from evalindex.model import Version
+from evalindex.stores import Listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: File systems keep times as coarse as 2 s, and a log can change twice within that (law 3).
+SETTLED_NS = 2_000_000_000
+
+_READ_MOST = 2**30  # one read gives at most 2 GiB on Linux
+_OPEN_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NONBLOCK", 0)  # a FIFO named x.eval must not hang the build
+)
+
+
+def stat_version(status: os.stat_result) -> Version:
+    """Inode, times and size as one text; equal texts mean that nothing was written since."""
+    return Version(
+        f"stat {status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_size}"
+    )
+
+
+class LocalFile:
+    """An open descriptor: a rename over the path does not change what is read."""
+
+    def __init__(self, path: str) -> None:
+        """Raise `LogNotFound`, or `LogUnreadable` for what is no readable file."""
+        self._path = path
+        seen = time.time_ns()
+        try:
+            self._descriptor = os.open(path, _OPEN_FLAGS)
+        except OSError as error:
+            raise _named(error, path) from None
+        status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(self._descriptor)
+            what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+            raise LogUnreadable(f"it is {what}", log=path, code=errno.EISDIR)
+        self.size = status.st_size
+        self.version: Version | None = stat_version(status)
+        self.settled = seen - max(status.st_mtime_ns, status.st_ctime_ns) >= SETTLED_NS
+
+    def read(self, start: int, stop: int) -> bytes:
+        parts: list[bytes] = []
+        while start < stop:
+            try:
+                part = _pread(self._descriptor, min(stop - start, _READ_MOST), start)
+            except OSError as error:
+                raise _named(error, self._path) from None
+            if not part:
+                break
+            parts.append(part)
+            start += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def unchanged(self) -> bool:
+        return stat_version(os.fstat(self._descriptor)) == self.version
+
+    def at_rest(self) -> bool:
+        return self.settled and self.unchanged()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _named(error: OSError, path: str) -> LogNotFound | LogUnreadable:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return LogNotFound("no such log", log=path)
+    hint = None
+    if error.errno == errno.EMFILE:
+        hint = "too many files are open in this process; raise the limit with ulimit -n"
+    reason = f"it cannot be read: {error.strerror or error}"
+    return LogUnreadable(reason, log=path, code=error.errno, hint=hint)
+
+
+def _seek_and_read(descriptor: int, length: int, offset: int) -> bytes:
+    with _seek_lock:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, length)
+
+
+_seek_lock = threading.Lock()
+_pread = getattr(os, "pread", _seek_and_read)  # Windows has none
+
+
+class LocalListing:
+    """All `*.eval` below a folder, in no particular order. Links to folders are not followed.
+
+    A link to a log is an alias and is left out if it leads to a log below the same folder, which
+    is listed under its own name.
+    """
+
+    def __init__(self, folder: str, *, below: str = "") -> None:
+        """`below` is a path in `folder` to which the listing is confined ("" for all of it)."""
+        self.unlisted: dict[str, str] = {}
+        self.json_files: list[str] = []
+        self._folder = folder
+        self._below = below
+
+    def __iter__(self) -> Iterator[Listed]:
+        """Raise `RootUnreadable` if the folder itself cannot be listed."""
+        pending = [self._below]
+        while pending:
+            prefix = pending.pop()
+            folder = os.path.join(self._folder, prefix) if prefix else self._folder
+            try:
+                entries = list(os.scandir(folder))
+            except OSError as error:
+                reason = error.strerror or str(error)
+                if prefix == self._below:
+                    raise RootUnreadable(
+                        f"it cannot be listed: {reason}", log=folder, code=error.errno
+                    ) from None
+                self.unlisted[prefix] = reason
+                continue
+            for entry in entries:
+                path = f"{prefix}/{entry.name}" if prefix else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(path)
+                elif entry.name.endswith(".eval"):
+                    listed = self._listed(entry, path)
+                    if listed is not None:
+                        yield listed
+                elif entry.name.endswith(".json"):
+                    self.json_files.append(path)
+
+    def _listed(self, entry: os.DirEntry[str], path: str) -> Listed | None:
+        if entry.is_symlink():
+            target = os.path.realpath(entry.path)
+            if os.path.isdir(target):
+                return None
+            inside = target.startswith(self._folder + os.sep) and target.endswith(".eval")
+            if inside and os.path.exists(target):
+                return None
+        try:
+            status = entry.stat()
+        except OSError:
+            return Listed(path, None, None)  # opening it will say why
+        return Listed(path, stat_version(status), status.st_size)

@@ -1,0 +1,146 @@
+"""Logs for tests, made by hand or with zipfile: never by the code under test."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import time
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import zipfile_zstd  # noqa: F401  (adds method 93 to zipfile)
+import zstandard
+
+STORED, DEFLATE, ZSTD = 0, 8, 93
+
+#: A day ago: old enough for a version to be recorded.
+OLD_NS = time.time_ns() - 86_400 * 10**9
+
+#: The real logs that come beside the repository, where they do.
+SHARED_LOGS = Path(__file__).resolve().parents[2] / "shared" / "logs"
+
+
+def sample(id: str | int, epoch: int = 1, **fields: Any) -> dict[str, Any]:
+    return {"id": id, "epoch": epoch, "input": f"question {id}", **fields}
+
+
+def sample_member(id: str | int, epoch: int = 1) -> str:
+    return f"samples/{id}_epoch_{epoch}.json"
+
+
+def encoded(document: Any) -> bytes:
+    return json.dumps(document).encode("utf-8", "surrogatepass")
+
+
+def write_log(
+    path: Path,
+    samples: list[dict[str, Any]],
+    *,
+    finished: bool = True,
+    method: int = ZSTD,
+    mode: Any = "w",
+    settled: bool = True,
+) -> Path:
+    """A log as inspect lays it out, written by zipfile. `settled` makes it look a day old."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # duplicate names are what some tests want
+        with zipfile.ZipFile(path, mode, compression=method) as archive:
+            if mode == "w":
+                archive.writestr("_journal/start.json", encoded({"version": 2}))
+            for document in samples:
+                name = sample_member(document["id"], document["epoch"])
+                archive.writestr(name, encoded(document))
+            if finished:
+                archive.writestr("summaries.json", b"[]")
+                archive.writestr("header.json", encoded({"version": 2, "status": "success"}))
+    if settled:
+        settle(path)
+    return path
+
+
+def settle(path: Path, at_ns: int = OLD_NS) -> None:
+    """Give a file an old mtime. Its ctime stays new: only `wait_until_settled` ages that."""
+    os.utime(path, ns=(at_ns, at_ns))
+
+
+def members_by_zipfile(path: Path) -> dict[str, bytes]:
+    """All live members, the last of each name, as zipfile reads them."""
+    with zipfile.ZipFile(path) as archive:
+        return {info.filename: archive.read(info) for info in archive.infolist()}
+
+
+class Entry(NamedTuple):
+    """One member of a hand-built archive; everything that a directory says can be overruled."""
+
+    name: bytes
+    data: bytes = b""
+    method: int = STORED
+    flags: int = 0
+    local_name: bytes | None = None
+    local_extra: bytes = b""
+    extra: bytes = b""
+    comment: bytes = b""
+    crc32: int | None = None
+    compressed_size: int | None = None
+    uncompressed_size: int | None = None
+    offset: int | None = None
+    packed: bytes | None = None
+
+
+def pack(data: bytes, method: int) -> bytes:
+    if method == DEFLATE:
+        deflater = zlib.compressobj(wbits=-15)
+        return deflater.compress(data) + deflater.flush()
+    if method == ZSTD:
+        # As inspect writes: no content size in the frame.
+        return zstandard.ZstdCompressor(write_content_size=False).compress(data)
+    return data
+
+
+def archive(
+    entries: list[Entry],
+    *,
+    comment: bytes = b"",
+    count: int | None = None,
+    directory_size: int | None = None,
+    directory_offset: int | None = None,
+    zip64: bool = False,
+    before_directory: bytes = b"",
+) -> bytes:
+    """An archive, byte by byte (APPNOTE 4.3)."""
+    out = bytearray()
+    directory = bytearray()
+    for entry in entries:
+        packed = pack(entry.data, entry.method) if entry.packed is None else entry.packed
+        crc = zlib.crc32(entry.data) if entry.crc32 is None else entry.crc32
+        csize = len(packed) if entry.compressed_size is None else entry.compressed_size
+        usize = len(entry.data) if entry.uncompressed_size is None else entry.uncompressed_size
+        offset = len(out) if entry.offset is None else entry.offset
+        name = entry.name if entry.local_name is None else entry.local_name
+        out += struct.pack(
+            "<4s5H3I2H", b"PK\3\4", 20, entry.flags, entry.method, 0, 33,
+            crc, min(csize, 0xFFFFFFFF), min(usize, 0xFFFFFFFF), len(name), len(entry.local_extra),
+        )  # fmt: skip
+        out += name + entry.local_extra + packed
+        directory += struct.pack(
+            "<4s6H3I5H2I", b"PK\1\2", 20, 20, entry.flags, entry.method, 0, 33, crc, csize, usize,
+            len(entry.name), len(entry.extra), len(entry.comment), 0, 0, 0, offset,
+        )  # fmt: skip
+        directory += entry.name + entry.extra + entry.comment
+    out += before_directory
+    at = len(out) if directory_offset is None else directory_offset
+    size = len(directory) if directory_size is None else directory_size
+    number = len(entries) if count is None else count
+    out += directory
+    if zip64:
+        record = len(out)
+        out += struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, number, number, size, at)
+        out += struct.pack("<4sIQI", b"PK\6\7", 0, record, 1)
+        number, size, at = 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF
+    out += struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, number, number, size, at, len(comment))
+    return bytes(out + comment)
