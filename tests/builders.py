@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+import shutil
+import sqlite3
 import struct
+import tempfile
 import time
 import warnings
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
+from urllib.parse import quote
 
 import zipfile_zstd  # noqa: F401  (adds method 93 to zipfile)
 import zstandard
+
+T = TypeVar("T")
 
 STORED, DEFLATE, ZSTD = 0, 8, 93
 
@@ -144,3 +154,137 @@ def archive(
         number, size, at = 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF
     out += struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, number, number, size, at, len(comment))
     return bytes(out + comment)
+
+
+def query(index: Path, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    """Rows of an index, read by sqlite3 alone and without changing the file."""
+    connection = sqlite3.connect(f"file:{quote(str(index))}?mode=ro", uri=True)
+    try:
+        return connection.execute(statement, values).fetchall()
+    finally:
+        connection.close()
+
+
+def change_index(index: Path, *statements: str) -> None:
+    """Run statements on a database, made if it is not there."""
+    connection = sqlite3.connect(index, isolation_level=None)
+    try:
+        for statement in statements:
+            connection.execute(statement)
+    finally:
+        connection.close()
+
+
+def all_rows(index: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """All that an index says, without the numbers and times that differ between two builds."""
+    log = "path, state, reason, size, version, directory_offset, digest, superseded, odd"
+    member = "name, epoch, flags, method, crc32, compressed_size, uncompressed_size, header_offset"
+    return {
+        "root": query(index, "SELECT location, built_at > 0 FROM root ORDER BY 1"),
+        "log": query(
+            index, f"SELECT location, {log} FROM log JOIN root USING (root_id) ORDER BY path"
+        ),
+        "member": query(
+            index, f"SELECT path, {member} FROM member LEFT JOIN log USING (log_id) ORDER BY 1, 2"
+        ),
+    }
+
+
+def log_ids(index: Path) -> dict[str, int]:
+    return dict(query(index, "SELECT path, log_id FROM log"))
+
+
+def listing(folder: Path) -> dict[str, tuple[int, bytes | None]]:
+    """Everything in a folder: names, mtimes and contents (None for folders)."""
+    return {
+        str(path.relative_to(folder)): (
+            path.stat().st_mtime_ns,
+            path.read_bytes() if path.is_file() else None,
+        )
+        for path in folder.rglob("*")
+    }
+
+
+NOBODY = 65534
+
+
+@contextmanager
+def public_folder() -> Iterator[Path]:
+    """A folder that any user can reach; pytest's own are closed to all but their owner."""
+    folder = Path(tempfile.mkdtemp(prefix="evalindex-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def give_away(*paths: Path) -> None:
+    """Make nobody the owner, so that `as_nobody` can write there."""
+    for path in paths:
+        os.chown(path, NOBODY, NOBODY)
+
+
+def in_fork(job: Callable[[], T]) -> T:
+    """What `job` gives in a forked process; raises what it raises."""
+    receive, send = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(receive)
+            try:
+                answer: tuple[bool, object] = (True, job())
+            except BaseException as error:
+                answer = (False, error)
+            with os.fdopen(send, "wb") as pipe:
+                pickle.dump(answer, pipe)
+        finally:
+            os._exit(0)
+    os.close(send)
+    with os.fdopen(receive, "rb") as pipe:
+        data = pipe.read()
+    os.waitpid(pid, 0)
+    fine, value = pickle.loads(data)
+    if not fine:
+        raise value
+    return cast("T", value)
+
+
+def as_nobody(job: Callable[[], T], *, refused: Path) -> T:
+    """What `job` gives when run by a user without rights, to whom `refused` must be closed:
+    for reading if it is a file, for writing if it is a folder.
+
+    The job runs in a fork, since others cannot import from root's home: whatever it needs must
+    have been imported before, which a build and a read by root see to.
+    """
+    _warm_up()
+
+    def without_rights() -> T:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        try:
+            if refused.is_dir():
+                (refused / "probe").touch()
+            else:
+                refused.read_bytes()
+        except PermissionError:
+            return job()
+        raise AssertionError(f"{refused} was not refused")
+
+    return in_fork(without_rights)
+
+
+@lru_cache(maxsize=1)
+def _warm_up() -> None:
+    import evalindex
+
+    with public_folder() as folder:
+        log = write_log(folder / "a.eval", [sample(1)])
+        evalindex.build(folder)
+        with evalindex.open(folder) as index:
+            index.read(log, 1)
+            try:
+                index.read(log, 2)
+            except evalindex.SampleNotFound:
+                pass

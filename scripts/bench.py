@@ -1,0 +1,205 @@
+"""Measure evalindex beside inspect_ai and beside the floor, all in one interleaved run.
+
+The floor is what a hand-written loop needs that checks nothing but CRCs: sqlite3, pread, zstd.
+Prints medians in ms and ratios; each route is checked to give the same samples. Logs are made
+once, with inspect_ai's own writer, in .bench/ (or where EVALINDEX_BENCH says).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import zstandard
+from inspect_ai.log import read_eval_log_samples_by_id
+from make_logs import make_logs
+
+import evalindex
+
+_DATA = Path(os.environ.get("EVALINDEX_BENCH", Path(__file__).resolve().parent.parent / ".bench"))
+_WANTED = 200
+
+
+class Route(NamedTuple):
+    """One way to do a piece of work; returns ids, so that nobody is fast by doing less."""
+
+    work: str
+    who: str
+    run: Callable[[], list[int]]
+
+
+class Case(NamedTuple):
+    """A log, the ids that are wanted of it, and its index."""
+
+    name: str
+    log: Path
+    ids: list[int]
+    index_file: Path
+
+
+def make_case(name: str, samples: int, size: int) -> Case:
+    folder = _DATA / f"{name}-{samples}-{size}"
+    if not folder.exists():
+        print(f"making {folder} ...", file=sys.stderr)
+        make_logs(folder, logs=1, samples=samples, size=size)
+    evalindex.build(folder)
+    ids = random.Random(7).sample(range(1, samples + 1), min(_WANTED, samples // 2))
+    return Case(name, folder / "run-00000.eval", ids, folder / "evalindex.db")
+
+
+# Whole processes
+
+
+_COLD = {
+    "inspect": """
+from inspect_ai.log import read_eval_log_samples_by_id
+out = [s.id for s in read_eval_log_samples_by_id({log!r}, [(i, 1) for i in {ids!r}])]
+""",
+    "bytes": """
+import evalindex
+with evalindex.open({index!r}) as index:
+    out = [len(b) for b in index.read_samples({log!r}, {ids!r}, as_="bytes")]
+""",
+    "dict": """
+import evalindex
+with evalindex.open({index!r}) as index:
+    out = [s["id"] for s in index.read_samples({log!r}, {ids!r})]
+""",
+    "python": "out = []",
+}
+
+
+def cold(case: Case, who: str) -> Route:
+    code = _COLD[who].format(log=str(case.log), index=str(case.index_file), ids=case.ids)
+
+    def run() -> list[int]:
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return case.ids
+
+    return Route(f"{case.name}: whole process", who, run)
+
+
+# Within one process
+
+
+def warm_inspect(case: Case) -> Route:
+    def run() -> list[int]:
+        found = read_eval_log_samples_by_id(str(case.log), [(i, 1) for i in case.ids])
+        return [int(sample.id) for sample in found]
+
+    return Route(f"{case.name}: warm", "inspect", run)
+
+
+def warm_ours(case: Case, as_: str) -> Route:
+    index = evalindex.open(case.index_file)
+
+    def as_bytes() -> list[int]:
+        found = index.read_samples(case.log, case.ids, as_="bytes")
+        return case.ids if len(found) == len(case.ids) else []
+
+    def as_dicts() -> list[int]:
+        return [sample["id"] for sample in index.read_samples(case.log, case.ids)]
+
+    return Route(f"{case.name}: warm", as_, as_bytes if as_ == "bytes" else as_dicts)
+
+
+def warm_one(case: Case) -> list[Route]:
+    id = case.ids[0]
+
+    def ours() -> list[int]:
+        with evalindex.open(case.index_file) as index:
+            index.read(case.log, id, as_="bytes")
+        return [id]
+
+    def inspects() -> list[int]:
+        found = read_eval_log_samples_by_id(str(case.log), [(id, 1)])
+        return [int(sample.id) for sample in found]
+
+    work = f"{case.name}: one sample, opened anew"
+    return [Route(work, "inspect", inspects), Route(work, "bytes", ours)]
+
+
+def floor(case: Case) -> Route:
+    connection = sqlite3.connect(case.index_file)
+    names = json.dumps([f"samples/{id}_epoch_1.json" for id in case.ids])
+
+    def run() -> list[int]:
+        descriptor = os.open(case.log, os.O_RDONLY)
+        unpack = zstandard.ZstdDecompressor().decompress
+        rows = connection.execute(
+            "SELECT m.header_offset, m.compressed_size, m.uncompressed_size, m.crc32"
+            " FROM json_each(?) AS n CROSS JOIN member AS m ON m.log_id ="
+            " (SELECT max(log_id) FROM log) AND m.name = n.value",
+            (names,),
+        )
+        found = 0
+        for offset, compressed, uncompressed, crc in rows:
+            data = os.pread(descriptor, 30 + 64 + 64 + compressed, offset)
+            start = 30 + int.from_bytes(data[26:28], "little") + data[28]
+            text = unpack(data[start : start + compressed], max_output_size=uncompressed)
+            found += zlib.crc32(text) == crc
+        os.close(descriptor)
+        return case.ids if found == len(case.ids) else []
+
+    return Route(f"{case.name}: warm", "floor", run)
+
+
+def measure(routes: list[Route], rounds: int) -> dict[str, dict[str, float]]:
+    """Median milliseconds by work and route, the routes taken in turn."""
+    times: dict[str, dict[str, list[float]]] = {}
+    for round in range(rounds + 1):
+        for route in routes:
+            started = time.perf_counter()
+            found = route.run()
+            took = 1000 * (time.perf_counter() - started)
+            if not found:
+                raise AssertionError(f"{route.who} gave wrong samples for {route.work}")
+            if round:  # the first is to warm up
+                times.setdefault(route.work, {}).setdefault(route.who, []).append(took)
+    return {
+        work: {who: statistics.median(found) for who, found in by_who.items()}
+        for work, by_who in times.items()
+    }
+
+
+def report(medians: dict[str, dict[str, float]]) -> None:
+    print(f"{'work':36} {'route':8} {'median ms':>10} {'inspect / it':>13}")
+    for work, by_who in medians.items():
+        for who, median in by_who.items():
+            ratio = by_who["inspect"] / median
+            print(f"{work:36} {who:8} {median:10.2f} {ratio:12.1f}x")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure beside inspect_ai and the floor.")
+    parser.add_argument("--quick", action="store_true", help="smaller logs, under a minute")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the medians there too")
+    options = parser.parse_args()
+    small = make_case("small", 5_000 if options.quick else 50_000, 5_000)
+    heavy = make_case("heavy", 200 if options.quick else 2_000, 300_000)
+    routes: list[Route] = []
+    for case in (small, heavy):
+        routes += [warm_inspect(case), warm_ours(case, "bytes"), warm_ours(case, "dict")]
+        routes.append(floor(case))
+    routes += warm_one(small)
+    routes += [cold(small, who) for who in ("inspect", "bytes", "dict", "python")]
+    medians = measure(routes, options.rounds)
+    report(medians)
+    if options.json:
+        options.json.write_text(json.dumps(medians, indent=1))
+
+
+if __name__ == "__main__":
+    main()
