@@ -22,12 +22,12 @@ from evalindex.errors import (
     NotAnEvalLog,
     RootUnreadable,
 )
+from evalindex.home import build_target, named_index
 from evalindex.place import (
     LogLike,
-    build_target,
     full_path,
     full_root,
-    named_index,
+    is_at_or_below,
     path_below,
     stored_location,
 )
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from evalindex.database.queries import LogRow
+    from evalindex.home import Target
     from evalindex.model import Version
-    from evalindex.place import Target
 
 # Reading is a system call or two and parsing holds the GIL: more threads only help cold disks.
 _JOBS = 4
@@ -168,8 +168,7 @@ class _Job:
 
     def run(self, jobs: int, progress: Progress) -> None:
         known = self._writer.logs(self._root_id)
-        if self._below:
-            known = {p: row for p, row in known.items() if _is_at_or_below(p, self._below)}
+        known = {path: row for path, row in known.items() if is_at_or_below(path, self._below)}
         started = time.time_ns()
         listed, unlisted = self._list(known)
         changed = [item for item in listed if not self._is_unchanged(item, known.get(item.path))]
@@ -251,6 +250,7 @@ class _Job:
         read = directory.read_directory(file)
         # Nothing vouches for these bytes yet, so look again behind them (law 1).
         version = read.proof.version if file.unchanged() else None
+        members = records.member_rows(read.directory)
         facts = LogFacts(
             records.log_state(read.directory),
             None,
@@ -258,11 +258,12 @@ class _Job:
             read.proof.size,
             read.proof.directory_offset,
             read.proof.digest,
+            sum(row[1] is not None for row in members),
             read.directory.superseded,
             read.directory.odd,
             time.time_ns(),
         )
-        return _Outcome(path, row, facts, records.member_rows(read.directory))
+        return _Outcome(path, row, facts, members)
 
     def _failed(self, path: str, row: LogRow | None, error: EvalIndexError) -> _Outcome:
         error.log = full_path(self._root, path)
@@ -272,7 +273,9 @@ class _Job:
             error = LogUnreadable("the link leads nowhere", log=error.log)
         elif isinstance(error, NotAnEvalLog):
             error.hint = "the eval may be writing it; otherwise see `inspect log recover`"
-        facts = LogFacts("unreadable", error.reason, None, None, None, None, 0, 0, time.time_ns())
+        facts = LogFacts(
+            "unreadable", error.reason, None, None, None, None, 0, 0, 0, time.time_ns()
+        )
         return _Outcome(path, row, facts, error=error)
 
     def _store(self, outcome: _Outcome) -> None:
@@ -292,16 +295,12 @@ class _Job:
             path
             for path in known
             if path not in listed
-            and not any(_is_at_or_below(path, folder) for folder in unlisted)
+            and not any(is_at_or_below(path, folder) for folder in unlisted)
             # Another builder may have found it since the listing was made.
             and not _is_log_of_its_own(full_path(self._root, path))
         ]
         self._writer.forget(self._root_id, gone)
         self._tally.removed += len(gone)
-
-
-def _is_at_or_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder + "/")
 
 
 def _is_log_of_its_own(path: str) -> bool:

@@ -9,9 +9,10 @@ from evalindex.budget import Budget
 from evalindex.database.queries import IndexReader
 from evalindex.errors import EvalIndexError, IndexClosed, IndexNotFound, LogNotFound
 from evalindex.heal import Healer, OnStale
+from evalindex.home import find_index, named_index
 from evalindex.keys import requests_across_logs, requests_in_log
 from evalindex.names import parse_sample_name
-from evalindex.place import Places, find_index, named_index, spelled
+from evalindex.place import Places, spelled
 from evalindex.read import Request, read
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from evalindex.model import Member
     from evalindex.place import LogLike, Spot
+    from evalindex.progress import Progress
+    from evalindex.status import IndexStatus
+    from evalindex.verify import VerifyReport
 
     As = Literal["dict", "bytes"]
     Errors = Literal["raise", "skip", "return"]
@@ -260,6 +264,32 @@ class Index:
         self._check_open()
         spot = self._places.locate(log)
         return _sample_rows(spot, self._healer.members(spot))
+
+    def status(self, where: LogLike | None = None) -> IndexStatus:
+        """The index itself, and for each log of a folder (or one log, or all that was opened)
+        whether it is as it was indexed. Reads no samples."""
+        from evalindex.status import status
+
+        return status(self._indexed(), self._places.scope(where))
+
+    def verify(
+        self,
+        where: LogLike | None = None,
+        *,
+        sample: int | None = None,
+        progress: Progress | None = None,
+    ) -> VerifyReport:
+        """Read every member of each indexed log (or `sample` random ones), compare lengths,
+        CRC-32s, names and ids, the index's rows with the logs, and check the index file."""
+        from evalindex.verify import verify
+
+        return verify(self._indexed(), self._places.scope(where), sample=sample, progress=progress)
+
+    def _indexed(self) -> IndexReader:
+        self._check_open()
+        if self._reader is None:
+            raise IndexNotFound("one log was opened, and no index knows it")
+        return self._reader
 
     def _answers(
         self,

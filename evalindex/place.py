@@ -1,4 +1,4 @@
-"""Where things are: what a user calls a log, a root or an index, and what that means.
+"""Where logs are: what a user calls a log or a root, and what that means.
 
 A log has one spelling: the real path of its folder, then its name. The name may be that of a
 link, which is an alias and resolved anew in each call.
@@ -6,25 +6,22 @@ link, which is an alias and resolved anew in each call.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
 from urllib.parse import unquote
 
-from evalindex.database.queries import IndexReader
 from evalindex.errors import (
     AmbiguousLog,
+    IndexNotFound,
     LogNotFound,
     LogUnreadable,
-    NotAnIndex,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-INDEX_NAME = "evalindex.db"
-INDEX_VARIABLE = "EVALINDEX_INDEX"
+    from evalindex.database.queries import IndexReader, LogRow
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -57,18 +54,6 @@ class Spot(NamedTuple):
     path: str
 
 
-class Target(NamedTuple):
-    """What a build is about: an index file, and the folder or the one log to look at.
-
-    `in_cache` says that the index is not beside the logs because nothing can be written there.
-    """
-
-    index_file: str
-    location: str
-    one_log: bool
-    in_cache: bool
-
-
 def spelled(log: LogLike) -> str:
     """A path, absolute or not, from whatever names a log or a root. Nothing is looked up but
     whether the text behind `file://` is a file as it stands."""
@@ -93,12 +78,8 @@ def spelled(log: LogLike) -> str:
     return text
 
 
-def locate_folder(folder: LogLike) -> str:
-    """The real path of a root."""
-    return os.path.realpath(spelled(folder))
-
-
-def _locate_file(path: str) -> str:
+def locate_file(path: str) -> str:
+    """The one spelling of a log's path: links are followed up to its folder."""
     folder, name = os.path.split(path)
     if name in ("", os.curdir, os.pardir):
         return os.path.realpath(path)
@@ -115,6 +96,11 @@ def path_below(location: str, root: str) -> str | None:
     return location[len(prefix) :].replace(os.sep, "/")
 
 
+def is_at_or_below(path: str, folder: str) -> bool:
+    """Whether a path in a root is that of the folder or inside it; "" is the root itself."""
+    return not folder or path == folder or path.startswith(folder + "/")
+
+
 def full_path(root: str, path: str) -> str:
     return os.path.join(root, *path.split("/"))
 
@@ -129,6 +115,15 @@ class Places:
 
     def roots(self) -> list[Root]:
         return [] if self._reader is None else roots_of(self._reader)
+
+    def scope(self, where: LogLike | None) -> Scope:
+        """The folder or log that a question is about; None is all that was opened."""
+        if where is None:
+            return Scope(self._base)
+        text = spelled(where)
+        if not os.path.isdir(text) and text.endswith(".eval"):
+            return Scope(self.locate(where).location)
+        return Scope(os.path.realpath(text))
 
     def locate(self, log: LogLike) -> Spot:
         """The log that is meant. Raises `LogNotFound` or `AmbiguousLog` for a relative name.
@@ -165,7 +160,7 @@ class Places:
                     yield os.path.join(folder, inside)
 
     def _spot(self, path: str, roots: list[Root]) -> Spot:
-        location = _locate_file(path)
+        location = locate_file(path)
         spot = _spot_below(location, roots)
         # A link to a log that is indexed under its own name. One that leads out of the root is
         # indexed under the link's name, for there is no other.
@@ -210,95 +205,33 @@ def stored_location(index: str, root: str) -> str:
     return root if below is None else below or "."
 
 
-def named_index(index: LogLike | None) -> str | None:
-    """The index that was named by argument or environment, as a full path."""
-    text = os.environ.get(INDEX_VARIABLE) or None if index is None else spelled(index)
-    return None if text is None else os.path.abspath(text)
+class Scope:
+    """The part of an index that a question is about: a folder, one log, or all of it."""
 
+    def __init__(self, location: str | None) -> None:
+        """`location` is a full path; None is everything."""
+        self._location = location
 
-def find_index(location: str) -> str | None:
-    """The index to read for a log or folder: the nearest one beside it or above, or the one in
-    the user's cache if that was built later."""
-    folders = list(_folders_above(location))
-    beside = (os.path.join(folder, INDEX_NAME) for folder in folders)
-    nearest = next(filter(os.path.exists, beside), None)
-    cached = next(filter(os.path.exists, map(_cache_path, folders)), None)
-    if nearest is None or cached is None:
-        return nearest or cached
-    return max(cached, nearest, key=lambda path: _built_at(path, location))
+    def parts(self, roots: list[Root]) -> list[tuple[Root, str]]:
+        """The roots that are meant, and the path in each to which the question is confined."""
+        if self._location is None:
+            return [(root, "") for root in roots]
+        parts = []
+        for root in roots:
+            below = path_below(self._location, root.location)
+            if below is not None:
+                parts.append((root, below))
+            elif path_below(root.location, self._location) is not None:
+                parts.append((root, ""))
+        if not parts:
+            raise IndexNotFound(
+                "the index knows nothing of this place",
+                log=self._location,
+                hint="run `evalindex build` on it",
+            )
+        return parts
 
-
-def _built_at(index: str, location: str) -> int:
-    reader = IndexReader(index)
-    try:
-        return max(
-            (
-                root.built_at or 0
-                for root in roots_of(reader)
-                if path_below(location, root.location) is not None
-            ),
-            default=-1,
-        )
-    finally:
-        reader.close()
-
-
-def build_target(argument: LogLike, index: str | None) -> Target:
-    """What `build ARGUMENT` is about; `index` is the one that was named, if any."""
-    text = spelled(argument)
-    one_log = text.endswith(".eval") and not os.path.isdir(text)
-    location = _locate_file(text) if one_log else os.path.realpath(text)
-    if one_log:
-        if not os.path.lexists(location):
-            raise LogNotFound("no such log", log=location)
-        location = os.path.realpath(location)
-    if index is not None:
-        return Target(index, location, one_log, in_cache=False)
-    root = os.path.dirname(location) if one_log else location
-    for folder in _folders_above(root):
-        for candidate in (os.path.join(folder, INDEX_NAME), _cache_path(folder)):
-            if not (os.path.exists(candidate) and _can_write(candidate)):
-                continue
-            # Whatever is in the root's own index, its builder will deal with it.
-            if folder == root or _covers(candidate, location):
-                in_cache = os.path.basename(candidate) != INDEX_NAME
-                return Target(candidate, location, one_log, in_cache)
-    beside = os.path.join(root, INDEX_NAME)
-    if _can_write(beside) or not os.path.isdir(root):
-        return Target(beside, location, one_log, in_cache=False)
-    return Target(_cache_path(root), location, one_log, in_cache=True)
-
-
-def _covers(index: str, location: str) -> bool:
-    """Whether an index has a root at or above a location."""
-    try:
-        reader = IndexReader(index)
-    except NotAnIndex:
-        return False
-    try:
-        return any(path_below(location, root.location) is not None for root in roots_of(reader))
-    finally:
-        reader.close()
-
-
-def _can_write(index: str) -> bool:
-    """Whether an index can be made or changed there; SQLite needs the folder too."""
-    folder = os.path.dirname(index)
-    return os.access(folder, os.W_OK) and (not os.path.exists(index) or os.access(index, os.W_OK))
-
-
-def _folders_above(location: str) -> Iterator[str]:
-    folder = location if os.path.isdir(location) else os.path.dirname(location)
-    while True:
-        yield folder
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return
-        folder = parent
-
-
-def _cache_path(root: str) -> str:
-    from platformdirs import user_cache_dir
-
-    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-    return os.path.join(user_cache_dir("evalindex", appauthor=False), f"{digest}.db")
+    @staticmethod
+    def rows(reader: IndexReader, root: Root, below: str) -> list[LogRow]:
+        """The indexed logs of such a part."""
+        return [row for row in reader.logs(root.root_id) if is_at_or_below(row.path, below)]

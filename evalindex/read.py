@@ -10,9 +10,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from evalindex import codec, names, spans
+from evalindex import names
 from evalindex.budget import Account, Budget
 from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound, UnsupportedMember
+from evalindex.fetch import fetch
 from evalindex.heal import Healer, LogInCall, last_word, may_pass
 from evalindex.model import Member, SampleKey
 from evalindex.stores.local import LocalFile
@@ -27,8 +28,6 @@ T = TypeVar("T")
 
 _WINDOW_KEYS = 10_000
 _WINDOW_LOGS = 256
-_GAP = 4 * 2**10  # reading over a gap costs less than a second system call up to here
-_SPAN_LIMIT = 4 * 2**20
 _SUGGEST_FOR = 3
 
 
@@ -188,17 +187,11 @@ class _Window:
             # A healed member may be larger than the one that the budget was asked for.
             elif self._account.hold(position, member.uncompressed_size, always=position == head):
                 wanted.setdefault(member, []).append(position)
-        for span in spans.plan(wanted, file.size, gap=_GAP, limit=_SPAN_LIMIT):
-            data = memoryview(file.read(span.start, span.stop))
-            for member in span.members:
-                result: bytes | EvalIndexError
-                try:
-                    result = _unpack(member, data[member.header_offset - span.start :], file)
-                except (CorruptMember, UnsupportedMember) as error:
-                    error.log = log.spot.location
-                    result = error
-                for position in wanted[member]:
-                    self._ready[position] = result
+        for member, result in fetch(file, wanted):
+            if isinstance(result, EvalIndexError):
+                result.log = log.spot.location
+            for position in wanted[member]:
+                self._ready[position] = result
         log.final = log.final and file.at_rest()
 
     def _find_missing(self, log: _Log, known: Known) -> None:
@@ -236,14 +229,3 @@ class _Window:
             missing = [self._missing[position] for position in sorted(self._missing)]
             return SampleNotFound(missing, near=error.near)
         return last_word(log, error)
-
-
-def _unpack(member: Member, data: memoryview, file: LocalFile) -> bytes:
-    """The checked bytes of a member; `data` begins at its local header and holds all of it,
-    unless the local extra field is unusually long."""
-    start = codec.data_start(member, data)
-    stop = start + member.compressed_size
-    if stop <= len(data):
-        return codec.unpack(member, data[start:stop])
-    offset = member.header_offset
-    return codec.unpack(member, file.read(offset + start, offset + stop))

@@ -10,6 +10,7 @@ import sqlite3
 import struct
 import tempfile
 import time
+import traceback
 import warnings
 import zipfile
 import zlib
@@ -177,17 +178,23 @@ def change_index(index: Path, *statements: str) -> None:
 
 def all_rows(index: Path) -> dict[str, list[tuple[Any, ...]]]:
     """All that an index says, without the numbers and times that differ between two builds."""
-    log = "path, state, reason, size, version, directory_offset, digest, superseded, odd"
-    member = "name, epoch, flags, method, crc32, compressed_size, uncompressed_size, header_offset"
+    of_log = _columns(index, "log", "log_id", "root_id", "indexed_at")
+    of_member = _columns(index, "member", "log_id")
     return {
         "root": query(index, "SELECT location, built_at > 0 FROM root ORDER BY 1"),
         "log": query(
-            index, f"SELECT location, {log} FROM log JOIN root USING (root_id) ORDER BY path"
+            index, f"SELECT location, {of_log} FROM log JOIN root USING (root_id) ORDER BY path"
         ),
         "member": query(
-            index, f"SELECT path, {member} FROM member LEFT JOIN log USING (log_id) ORDER BY 1, 2"
+            index,
+            f"SELECT path, {of_member} FROM member LEFT JOIN log USING (log_id) ORDER BY 1, name",
         ),
     }
+
+
+def _columns(index: Path, table: str, *without: str) -> str:
+    names = [row[0] for row in query(index, "SELECT name FROM pragma_table_info(?)", table)]
+    return ", ".join(f"{table}.{name}" for name in names if name not in without)
 
 
 def log_ids(index: Path) -> dict[str, int]:
@@ -288,3 +295,27 @@ def _warm_up() -> None:
                 index.read(log, 2)
             except evalindex.SampleNotFound:
                 pass
+
+
+def together(count: int, job: Callable[[int], object]) -> None:
+    """Run a job in so many forked processes at once; raises unless all of them end well."""
+    ready, starter = os.pipe()
+    children = []
+    for number in range(count):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                os.close(starter)
+                os.read(ready, 1)  # until all are there
+                job(number)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        children.append(pid)
+    os.close(ready)
+    os.close(starter)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+    assert codes == [0] * count

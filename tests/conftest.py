@@ -17,7 +17,7 @@ def _own_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def shared_logs() -> Path:
     """The folder of real logs; a test that needs it is skipped where it is not, but never in CI."""
     if not SHARED_LOGS.is_dir():

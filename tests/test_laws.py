@@ -46,9 +46,7 @@ def root(tmp_path: Path) -> Path:
 def stored(*documents: dict[str, Any]) -> bytes:
     """A hand-built log with stored members: equal documents sizes give equal offsets."""
     entries = [Entry(b"_journal/start.json", b"{}")]
-    entries += [
-        Entry(sample_member(d["id"], d["epoch"]).encode(), encoded(d)) for d in documents
-    ]
+    entries += [Entry(sample_member(d["id"], d["epoch"]).encode(), encoded(d)) for d in documents]
     return archive([*entries, Entry(b"header.json", b"{}")])
 
 

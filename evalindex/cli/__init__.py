@@ -13,8 +13,9 @@ import click
 
 from evalindex import __version__
 from evalindex.errors import EvalIndexError, printable
+from evalindex.progress import Bar, Progress, Silent
 
-_VERBS = ("build", "get")
+_VERBS = ("build", "get", "status", "verify")
 
 
 class _Verbs(click.Group):
@@ -61,6 +62,11 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def progress() -> Progress:
+    """A bar on a terminal, nothing elsewhere."""
+    return Bar() if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else Silent()
 
 
 def complain(error: EvalIndexError) -> None:

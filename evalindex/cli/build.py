@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from evalindex.builder import build
-from evalindex.cli import complain
+from evalindex.cli import complain, progress
 from evalindex.cli.options import index_option, quiet_option
+from evalindex.cli.text import plural
 from evalindex.errors import printable
-from evalindex.progress import Bar, Silent
 
 if TYPE_CHECKING:
     from evalindex.builder import BuildReport
@@ -43,14 +41,13 @@ def command(
 
     Example: evalindex build logs/
     """
-    on_terminal = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     report = build(
         list(roots),
         index,
         full=full,
         forget=forget,
         jobs=jobs,
-        progress=Bar() if on_terminal else Silent(),
+        progress=progress(),
     )
     if as_json:
         click.echo(json.dumps(_document(report)))
@@ -74,8 +71,8 @@ def _print(report: BuildReport) -> None:
         complain(error)
     if report.json_logs:
         click.echo(
-            f"{len(report.json_logs):,} logs are in the .json format and were not indexed; "
-            "convert them with: inspect log convert --to eval --output-dir DIR "
+            f"{plural(len(report.json_logs), 'log')} in the .json format not indexed; "
+            "convert with: inspect log convert --to eval --output-dir DIR "
             + printable(report.json_logs[0])
             + (" ..." if len(report.json_logs) > 1 else ""),
             err=True,

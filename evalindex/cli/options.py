@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalindex.place import INDEX_VARIABLE
+from evalindex.home import INDEX_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,9 +1,15 @@
-"""Opening an index: the file, the pragmas, and what is refused by name."""
+"""Opening an index: the file, the pragmas, and what is refused by name.
+
+Nothing here, nor anywhere else in the package, opens an index with `open`: when a process closes
+any descriptor of a file, the system drops all locks that the process has on it, those of its
+SQLite connections too, and a builder elsewhere would take the index for unused.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -30,7 +36,6 @@ SCHEMA, OLDEST_SCHEMA = 1, 1
 #: readers refuse rows older than `OLDEST_PARSER`, which were wrong.
 PARSER, OLDEST_PARSER = 1, 1
 
-_MAGIC = b"SQLite format 3\0"
 _READ_TIMEOUT = 5.0
 _WRITE_TIMEOUT = 60.0
 _REBUILD = "run `evalindex build --full` to make it anew; logs are never touched"
@@ -65,9 +70,7 @@ def open_for_writing(path: str) -> tuple[sqlite3.Connection, int]:
 
     The file is made if it does not exist. A foreign or damaged one is left as it is.
     """
-    if os.path.lexists(path) and os.path.getsize(path):
-        _look_at(path)
-    with naming_errors(path):
+    with naming_errors(path, writing=True):
         connection = _connect(path, "rwc", _WRITE_TIMEOUT)
         try:
             schema = _schema_of(connection, path)
@@ -99,70 +102,69 @@ def _enter_wal_mode(connection: sqlite3.Connection) -> None:
 
 
 def is_ours(path: str) -> bool:
-    """Whether the file's first page says that it is an index, damaged or not."""
-    with open(path, "rb") as file:
-        page = file.read(100)
-    return page.startswith(_MAGIC) and page[68:72] == APPLICATION_ID.to_bytes(4, "big")
+    """Whether a file says that it is an index, damaged or not."""
+    try:
+        connection = _connect(path, "ro", _READ_TIMEOUT)
+        try:
+            return bool(_schema_of(connection, path))
+        finally:
+            connection.close()
+    except (sqlite3.Error, NotAnIndex):
+        return False
 
 
 @contextmanager
-def naming_errors(path: str) -> Iterator[None]:
+def naming_errors(path: str, *, writing: bool = False) -> Iterator[None]:
     """Turn what the driver raises into an error that names the index and the remedy."""
     try:
         yield
     except sqlite3.Error as error:
-        raise _named(error, path) from error
+        raise _named(error, path, writing) from error
 
 
-def _named(error: sqlite3.Error, path: str) -> EvalIndexError:
+def _named(error: sqlite3.Error, path: str, writing: bool) -> EvalIndexError:
     # The driver tells its errors apart by text only before Python 3.11.
     text = str(error)
     if "locked" in text or "busy" in text:
         return IndexBusy(
             "another process holds the index", log=path, hint="try again when its build has ended"
         )
-    if "not a database" in text or "malformed" in text or "no such table" in text:
-        return NotAnIndex(f"the index is damaged ({text})", log=path, hint=_REBUILD)
-    if "full" in text:
-        return IndexNotWritable(
-            "the disk is full", log=path, hint="free some space; nothing is lost"
+    if "not a database" in text:
+        return NotAnIndex(
+            "this file is no evalindex index, or its start was overwritten",
+            log=path,
+            hint="move it away or name another file with --index, then run `evalindex build`",
         )
-    if ("unable to open" in text or "readonly" in text) and _in_wal_mode(path):
+    if "is full" in text:
+        return IndexNotWritable("the disk is full", log=path, hint="free some space")
+    if "readonly" in text or "unable to open" in text:
+        if writing:
+            return IndexNotWritable(
+                "the index cannot be written here", log=path, hint="name another file with --index"
+            )
+        # An index at rest can be read without writing a byte; this one is in WAL mode.
         return IndexBusy(
             "a build of the index has not ended or was stopped, and this place cannot be written",
             log=path,
             hint="run `evalindex build` where it can be written; that leaves an index for readers",
         )
-    if "readonly" in text or "unable to open" in text:
-        return IndexNotWritable(
-            "the index cannot be written here", log=path, hint="name another file with --index"
-        )
-    if "disk I/O error" in text:
-        return NotAnIndex(f"the index cannot be read ({text})", log=path, hint=_REBUILD)
-    return NotAnIndex(f"the index cannot be used ({text})", log=path, hint=_REBUILD)
+    return NotAnIndex(f"the index is damaged ({text})", log=path, hint=_REBUILD)
 
 
 def _look_at(path: str) -> None:
-    """Refuse what SQLite would take for an empty database, or fail on without a name."""
+    """Refuse by name what is no file that SQLite could read."""
     try:
-        with open(path, "rb") as file:
-            magic = file.read(len(_MAGIC))
+        status = os.stat(path)
     except FileNotFoundError:
         raise IndexNotFound(
             "there is no index here", log=path, hint="run `evalindex build` on the logs' folder"
         ) from None
-    except PermissionError:
-        raise StoreDenied("the index may not be read by this user", log=path) from None
-    except IsADirectoryError:
-        raise NotAnIndex("it is a folder", log=path) from None
-    if not magic:
-        raise _empty_index(path)
-    if magic != _MAGIC:
-        raise NotAnIndex(
-            "this file is no evalindex index, or its start was overwritten",
-            log=path,
-            hint="move it away or name another file with --index, then run `evalindex build`",
-        )
+    except OSError as error:
+        raise StoreDenied(f"the index cannot be read: {error.strerror}", log=path) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise NotAnIndex("it is no regular file", log=path)
+    if not os.access(path, os.R_OK):
+        raise StoreDenied("the index may not be read by this user", log=path)
 
 
 def _schema_of(connection: sqlite3.Connection, path: str) -> int:
@@ -195,14 +197,6 @@ def _too_new(path: str) -> IndexTooNew:
     return IndexTooNew(
         "the index was written by a newer evalindex", log=path, hint="upgrade evalindex"
     )
-
-
-def _in_wal_mode(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(20)[18:20] == b"\2\2"
-    except OSError:
-        return False
 
 
 def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:

@@ -17,16 +17,20 @@ from evalindex.model import Member, Version
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_ROOTS = "SELECT root_id, location, built_at FROM root"
+ROOTS = "SELECT root_id, location, built_at FROM root"
 
-_LOG_COLUMNS = "log_id, path, state, reason, version, size, directory_offset, digest"
-_LOGS = f"SELECT {_LOG_COLUMNS} FROM log WHERE root_id = ?"
-_LOG = f"{_LOGS} AND path = ?"
+# A log's version comes from the same statement as its rows (law 1).
+_LOG_COLUMNS = """
+l.log_id, l.path, l.state, l.reason, l.version, l.size, l.directory_offset, l.digest, l.samples
+"""
+LOGS = f"SELECT {_LOG_COLUMNS} FROM log AS l WHERE l.root_id = ?"
+_LOG = f"{LOGS} AND l.path = ?"
+_LOG_WIDTH = 9
 
-# Keeps the order of the names and reports those that are absent; 2 us a name. A log's version
-# comes from the same statement as its rows (law 1). The names are strings in every case.
-_FIND = """
-SELECT l.log_id, l.path, l.state, l.reason, l.version, l.size, l.directory_offset, l.digest,
+# Keeps the order of the names and reports those that are absent; 2 us a name. The names are
+# strings in every case.
+_FIND = f"""
+SELECT {_LOG_COLUMNS},
   n.value, m.flags, m.method, m.crc32, m.compressed_size, m.uncompressed_size, m.header_offset
 FROM log AS l CROSS JOIN json_each(?3) AS n
 LEFT JOIN member AS m ON m.log_id = l.log_id AND m.name = n.value
@@ -39,6 +43,24 @@ SELECT name FROM (SELECT name FROM member WHERE log_id = ?1 AND name < ?2
 UNION ALL
 SELECT name FROM (SELECT name FROM member WHERE log_id = ?1 AND name >= ?2
   ORDER BY name LIMIT ?3)
+"""
+
+_FACTS = """
+SELECT user_version, (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'parser'),
+  page_count * page_size, (SELECT count(*) FROM log), (SELECT coalesce(sum(samples), 0) FROM log),
+  (SELECT count(*) FROM member)
+FROM pragma_user_version, pragma_page_count, pragma_page_size
+"""
+
+_FAULTS = """
+SELECT 'log ' || log_id || ' belongs to no root' FROM log
+WHERE root_id NOT IN (SELECT root_id FROM root)
+UNION ALL
+SELECT DISTINCT 'members of log ' || log_id || ', which is not there' FROM member
+WHERE log_id NOT IN (SELECT log_id FROM log)
+UNION ALL
+SELECT 'log ' || log_id || ' has ' || count(epoch) || ' samples, not ' || samples
+FROM log LEFT JOIN member USING (log_id) GROUP BY log_id HAVING count(epoch) <> samples
 """
 
 _MEMBERS = """
@@ -64,6 +86,7 @@ class LogRow(NamedTuple):
     size: int | None
     directory_offset: int | None
     digest: bytes | None
+    samples: int
 
 
 class IndexReader:
@@ -112,15 +135,31 @@ class IndexReader:
         self._connection = None
         self._lock = threading.Lock()
 
+    def facts(self) -> dict[str, int]:
+        """Numbers about the index itself: schema, parser, bytes, logs, samples, members."""
+        with self._transaction() as connection:
+            row = connection.execute(_FACTS).fetchone()
+        return dict(
+            zip(("schema", "parser", "bytes", "logs", "samples", "members"), row, strict=True)
+        )
+
+    def faults(self) -> list[str]:
+        """What is wrong with the index file, by SQLite's own checks and ours; reads all of it."""
+        with self._transaction() as connection:
+            faults = [row[0] for row in connection.execute("PRAGMA integrity_check")]
+            if faults == ["ok"]:
+                faults = [row[0] for row in connection.execute(_FAULTS)]
+        return faults
+
     def roots(self) -> list[RootRow]:
         """All roots, as the index spells them."""
         with self._transaction() as connection:
-            return [RootRow(*row) for row in connection.execute(_ROOTS)]
+            return [RootRow(*row) for row in connection.execute(ROOTS)]
 
     def logs(self, root_id: int) -> list[LogRow]:
         """All logs of a root."""
         with self._transaction() as connection:
-            return [LogRow(*row) for row in connection.execute(_LOGS, (root_id,))]
+            return [LogRow(*row) for row in connection.execute(LOGS, (root_id,))]
 
     def log(self, root_id: int, path: str) -> LogRow | None:
         with self._transaction() as connection:
@@ -137,13 +176,17 @@ class IndexReader:
         """
         with self._transaction() as connection:
             rows = connection.execute(_FIND, (root_id, path, json.dumps(wanted))).fetchall()
-            missed = [otherwise(row[8]) for row in rows if row[9] is None]
+            missed = [otherwise(row[_LOG_WIDTH]) for row in rows if row[_LOG_WIDTH + 1] is None]
             if missed:
                 rows += connection.execute(_FIND, (root_id, path, json.dumps(missed)))
         if not rows:
             return None
-        members = {row[8]: Member(*row[8:]) for row in rows if row[9] is not None}
-        return LogRow(*rows[0][:8]), members
+        members = {
+            row[_LOG_WIDTH]: Member(*row[_LOG_WIDTH:])
+            for row in rows
+            if row[_LOG_WIDTH + 1] is not None
+        }
+        return LogRow(*rows[0][:_LOG_WIDTH]), members
 
     def neighbours(self, log_id: int, name: str, count: int) -> list[str]:
         """Up to `count` names of members on each side of where a name is or would be."""

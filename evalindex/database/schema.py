@@ -56,6 +56,7 @@ log = Table(
     Column("version", Text),
     Column("directory_offset", Integer),
     Column("digest", LargeBinary),
+    Column("samples", Integer, nullable=False),
     Column("superseded", Integer, nullable=False),
     Column("odd", Integer, nullable=False),
     Column("indexed_at", Integer, nullable=False),

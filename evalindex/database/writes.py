@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from evalindex.database.engine import PARSER, SCHEMA, is_ours, naming_errors, open_for_writing
-from evalindex.database.queries import LogRow, RootRow
+from evalindex.database.queries import LOGS, ROOTS, LogRow, RootRow
 from evalindex.errors import NotAnIndex
 
 if TYPE_CHECKING:
@@ -20,24 +20,19 @@ if TYPE_CHECKING:
 
     from evalindex.model import Version
 
-_ROOTS = "SELECT root_id, location, built_at FROM root"
 _ADD_ROOT = "INSERT INTO root (location) VALUES (?) ON CONFLICT DO NOTHING"
 _BUILT = "UPDATE root SET built_at = ? WHERE root_id = ?"
 _REBIND = "UPDATE log SET root_id = ?, path = ? || path WHERE root_id = ?"
 _DROP_ROOT = "DELETE FROM root WHERE root_id = ?"
 
-_LOGS = """
-SELECT log_id, path, state, reason, version, size, directory_offset, digest
-FROM log WHERE root_id = ?
-"""
 _DROP_MEMBERS = """
 DELETE FROM member WHERE log_id = (SELECT log_id FROM log WHERE root_id = ? AND path = ?)
 """
 _DROP_LOG = "DELETE FROM log WHERE root_id = ? AND path = ?"
 _ADD_LOG = """
 INSERT INTO log (root_id, path, state, reason, version, size, directory_offset, digest,
-  superseded, odd, indexed_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  samples, superseded, odd, indexed_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADD_MEMBER = "INSERT INTO member VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _REFRESH = "UPDATE log SET version = ? WHERE log_id = ?"
@@ -57,6 +52,7 @@ class LogFacts(NamedTuple):
     size: int | None
     directory_offset: int | None
     digest: bytes | None
+    samples: int
     superseded: int
     odd: int
     indexed_at: int
@@ -77,7 +73,7 @@ class IndexWriter:
         try:
             self._open()
             if replace_damaged:
-                with naming_errors(path):
+                with naming_errors(path, writing=True):
                     (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
                 if verdict != "ok":
                     self._connection.close()
@@ -108,7 +104,7 @@ class IndexWriter:
 
         from evalindex.database.migrate import upgrade
 
-        with naming_errors(self.path):
+        with naming_errors(self.path, writing=True):
             try:
                 upgrade(self._connection)
             except DBAPIError as error:
@@ -118,7 +114,7 @@ class IndexWriter:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with naming_errors(self.path):
+        with naming_errors(self.path, writing=True):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -129,8 +125,8 @@ class IndexWriter:
                 raise
 
     def roots(self) -> list[RootRow]:
-        with naming_errors(self.path):
-            return [RootRow(*row) for row in self._connection.execute(_ROOTS)]
+        with naming_errors(self.path, writing=True):
+            return [RootRow(*row) for row in self._connection.execute(ROOTS)]
 
     def add_root(self, location: str, inner: Iterable[tuple[int, str]] = ()) -> int:
         """The id of the root at `location`, which takes over the logs of the roots inside it.
@@ -153,8 +149,8 @@ class IndexWriter:
 
     def logs(self, root_id: int) -> dict[str, LogRow]:
         """The logs of a root by path."""
-        with naming_errors(self.path):
-            rows = self._connection.execute(_LOGS, (root_id,))
+        with naming_errors(self.path, writing=True):
+            rows = self._connection.execute(LOGS, (root_id,))
             return {row[1]: LogRow(*row) for row in rows}
 
     def put(

@@ -42,6 +42,7 @@ def upgrade() -> None:
         sa.Column("version", sa.Text),
         sa.Column("directory_offset", sa.Integer),
         sa.Column("digest", sa.LargeBinary),
+        sa.Column("samples", sa.Integer, nullable=False),
         sa.Column("superseded", sa.Integer, nullable=False),
         sa.Column("odd", sa.Integer, nullable=False),
         sa.Column("indexed_at", sa.Integer, nullable=False),
@@ -69,9 +70,7 @@ def upgrade() -> None:
         """
         CREATE VIEW logs AS
         SELECT root.location AS root, log.path, log.state, log.reason, log.size,
-          (SELECT count(*) FROM member WHERE member.log_id = log.log_id
-            AND member.epoch IS NOT NULL) AS samples,
-          log.superseded, log.odd,
+          log.samples, log.superseded, log.odd,
           datetime(log.indexed_at / 1000000000, 'unixepoch') AS indexed_at_utc, log.log_id
         FROM log JOIN root USING (root_id)
         """

@@ -1,0 +1,123 @@
+"""Where an index lives: the one that is named, beside the logs or above, or in the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from evalindex.database.queries import IndexReader
+from evalindex.errors import LogNotFound, NotAnIndex
+from evalindex.place import LogLike, locate_file, path_below, roots_of, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INDEX_NAME = "evalindex.db"
+INDEX_VARIABLE = "EVALINDEX_INDEX"
+
+
+class Target(NamedTuple):
+    """What a build is about: an index file, and the folder or the one log to look at.
+
+    `in_cache` says that the index is not beside the logs because nothing can be written there.
+    """
+
+    index_file: str
+    location: str
+    one_log: bool
+    in_cache: bool
+
+
+def named_index(index: LogLike | None) -> str | None:
+    """The index that was named by argument or environment, as a full path."""
+    text = os.environ.get(INDEX_VARIABLE) or None if index is None else spelled(index)
+    return None if text is None else os.path.abspath(text)
+
+
+def find_index(location: str) -> str | None:
+    """The index to read for a log or folder: the nearest one beside it or above, or the one in
+    the user's cache if that was built later."""
+    folders = list(_folders_above(location))
+    beside = (os.path.join(folder, INDEX_NAME) for folder in folders)
+    nearest = next(filter(os.path.exists, beside), None)
+    cached = next(filter(os.path.exists, map(_cache_path, folders)), None)
+    if nearest is None or cached is None:
+        return nearest or cached
+    return max(cached, nearest, key=lambda path: _built_at(path, location))
+
+
+def _built_at(index: str, location: str) -> int:
+    reader = IndexReader(index)
+    try:
+        return max(
+            (
+                root.built_at or 0
+                for root in roots_of(reader)
+                if path_below(location, root.location) is not None
+            ),
+            default=-1,
+        )
+    finally:
+        reader.close()
+
+
+def build_target(argument: LogLike, index: str | None) -> Target:
+    """What `build ARGUMENT` is about; `index` is the one that was named, if any."""
+    text = spelled(argument)
+    one_log = text.endswith(".eval") and not os.path.isdir(text)
+    location = locate_file(text) if one_log else os.path.realpath(text)
+    if one_log:
+        if not os.path.lexists(location):
+            raise LogNotFound("no such log", log=location)
+        location = os.path.realpath(location)
+    if index is not None:
+        return Target(index, location, one_log, in_cache=False)
+    root = os.path.dirname(location) if one_log else location
+    for folder in _folders_above(root):
+        for candidate in (os.path.join(folder, INDEX_NAME), _cache_path(folder)):
+            if not (os.path.exists(candidate) and _can_write(candidate)):
+                continue
+            # Whatever is in the root's own index, its builder will deal with it.
+            if folder == root or _covers(candidate, location):
+                in_cache = os.path.basename(candidate) != INDEX_NAME
+                return Target(candidate, location, one_log, in_cache)
+    beside = os.path.join(root, INDEX_NAME)
+    if _can_write(beside) or not os.path.isdir(root):
+        return Target(beside, location, one_log, in_cache=False)
+    return Target(_cache_path(root), location, one_log, in_cache=True)
+
+
+def _covers(index: str, location: str) -> bool:
+    """Whether an index has a root at or above a location."""
+    try:
+        reader = IndexReader(index)
+    except NotAnIndex:
+        return False
+    try:
+        return any(path_below(location, root.location) is not None for root in roots_of(reader))
+    finally:
+        reader.close()
+
+
+def _can_write(index: str) -> bool:
+    """Whether an index can be made or changed there; SQLite needs the folder too."""
+    folder = os.path.dirname(index)
+    return os.access(folder, os.W_OK) and (not os.path.exists(index) or os.access(index, os.W_OK))
+
+
+def _folders_above(location: str) -> Iterator[str]:
+    folder = location if os.path.isdir(location) else os.path.dirname(location)
+    while True:
+        yield folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return
+        folder = parent
+
+
+def _cache_path(root: str) -> str:
+    from platformdirs import user_cache_dir
+
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+    return os.path.join(user_cache_dir("evalindex", appauthor=False), f"{digest}.db")

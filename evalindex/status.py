@@ -1,0 +1,115 @@
+"""What an index knows and how true it still is: a look at each log, without reading samples."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from evalindex.directory import prove, stored_proof
+from evalindex.errors import EvalIndexError, LogNotFound, RootUnreadable
+from evalindex.place import full_path, roots_of
+from evalindex.stores.local import LocalFile, LocalListing, stat_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from evalindex.database.queries import IndexReader, LogRow
+    from evalindex.place import Root, Scope
+
+#: `fresh`: as indexed, finished. `unfinished`: as indexed, without a header; a running eval and a
+#: crashed one cannot be told apart. `stale`: changed since. `gone`: no longer there. `unreadable`:
+#: could not be read when the index was built. `new`: there, but not indexed.
+State = Literal["fresh", "unfinished", "stale", "gone", "unreadable", "new"]
+
+
+class LogStatus(NamedTuple):
+    """One log. `log` is the full path; `age` the seconds since it last changed, if it is there."""
+
+    log: str
+    path: str
+    state: State
+    reason: str | None
+    samples: int | None
+    bytes: int | None
+    age: float | None
+
+
+class IndexStatus(NamedTuple):
+    """An index and the logs that it knows. `built_at` is when a whole root was last built, in
+    seconds since 1970; `unlisted` are folders that could not be listed."""
+
+    index_file: str
+    schema: int
+    parser: int
+    bytes: int
+    samples: int
+    members: int
+    roots: dict[str, float | None]
+    logs: tuple[LogStatus, ...]
+    unlisted: dict[str, str]
+
+
+def status(reader: IndexReader, scope: Scope) -> IndexStatus:
+    """Look at every log of an index within a scope, and for new ones; reads at most their tails."""
+    facts = reader.facts()
+    logs: list[LogStatus] = []
+    unlisted: dict[str, str] = {}
+    for root, below in scope.parts(roots_of(reader)):
+        rows = {row.path: row for row in scope.rows(reader, root, below)}
+        logs += [_status_of(root, row) for row in rows.values()]
+        if os.path.isdir(full_path(root.location, below)):
+            logs += _new_logs(root, below, set(rows), unlisted)
+    return IndexStatus(
+        reader.path,
+        facts["schema"],
+        facts["parser"],
+        facts["bytes"],
+        facts["samples"],
+        facts["members"],
+        {r.location: None if r.built_at is None else r.built_at / 1e9 for r in roots_of(reader)},
+        tuple(sorted(logs)),
+        unlisted,
+    )
+
+
+def _status_of(root: Root, row: LogRow) -> LogStatus:
+    location = full_path(root.location, row.path)
+    try:
+        found = os.stat(location)
+    except OSError:
+        return LogStatus(location, row.path, "gone", None, row.samples, row.size, None)
+    state, reason = _state(location, row, found)
+    age = max(0.0, time.time() - found.st_mtime)
+    return LogStatus(location, row.path, state, reason, row.samples, found.st_size, age)
+
+
+def _state(location: str, row: LogRow, found: os.stat_result) -> tuple[State, str | None]:
+    known = stored_proof(row)
+    if known is None:
+        return "unreadable", row.reason
+    if known.version is None or known.version != stat_version(found):
+        try:
+            with closing(LocalFile(location)) as file:
+                if prove(known, file) is None:
+                    return "stale", None
+        except LogNotFound:
+            return "gone", None
+        except EvalIndexError as error:
+            return "stale", error.reason
+    return ("fresh" if row.state == "finished" else "unfinished"), None
+
+
+def _new_logs(
+    root: Root, below: str, known: set[str], unlisted: dict[str, str]
+) -> Iterator[LogStatus]:
+    listing = LocalListing(root.location, below=below)
+    try:
+        for item in listing:
+            if item.path not in known:
+                location = full_path(root.location, item.path)
+                yield LogStatus(location, item.path, "new", None, None, item.size, None)
+    except RootUnreadable as error:
+        unlisted[str(error.log)] = error.reason
+    unlisted.update((full_path(root.location, p), why) for p, why in listing.unlisted.items())

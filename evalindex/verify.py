@@ -1,0 +1,122 @@
+"""Read everything and compare everything: logs with themselves, the index with the logs."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from evalindex.decode import decode_sample
+from evalindex.directory import ReadDirectory, read_directory, stored_proof
+from evalindex.errors import CorruptMember, EvalIndexError, LogNotFound, UnsupportedMember
+from evalindex.fetch import fetch
+from evalindex.model import Member
+from evalindex.names import parse_sample_name
+from evalindex.place import full_path, roots_of
+from evalindex.progress import Progress, Silent
+from evalindex.stores.local import LocalFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from evalindex.database.queries import IndexReader
+    from evalindex.place import Scope
+
+_BUILD = "run `evalindex build`"
+_BUILD_FULL = "run `evalindex build --full`"
+_RESTORE = "restore the log from a copy; its other samples can be read"
+
+#: What is wrong: the index file itself, rows that contradict an unchanged log, a log that changed
+#: or went, a log without a usable directory, one member.
+Kind = Literal["index", "rows", "stale", "gone", "log", "member"]
+
+
+class Finding(NamedTuple):
+    """One thing that is not as it should be, where, and what to do about it."""
+
+    where: str
+    kind: Kind
+    what: str
+    hint: str
+
+
+class VerifyReport(NamedTuple):
+    """Numbers of logs looked at and members read, and all that was found wrong."""
+
+    logs: int
+    members: int
+    findings: tuple[Finding, ...]
+
+
+def verify(
+    reader: IndexReader,
+    scope: Scope,
+    *,
+    sample: int | None = None,
+    progress: Progress | None = None,
+) -> VerifyReport:
+    """Check the index file, each indexed log's rows against a fresh parse, and the length, CRC-32,
+    local name and JSON identity of every member, or of `sample` random ones a log."""
+    findings = [Finding(reader.path, "index", fault, _BUILD_FULL) for fault in reader.faults()]
+    parts = [
+        (root, scope.rows(reader, root, below)) for root, below in scope.parts(roots_of(reader))
+    ]
+    logs = members = 0
+    with progress or Silent() as listener:
+        listener.start("verify", sum(len(rows) for _, rows in parts))
+        for root, rows in parts:
+            for row in rows:
+                found = reader.members(root.root_id, row.path)
+                if found is not None:  # else a builder has just replaced or removed it
+                    log = _Log(full_path(root.location, row.path))
+                    log.check(stored_proof(found[0]), found[1].values(), sample)
+                    findings += log.findings
+                    members += log.members
+                    logs += 1
+                listener.step()
+    return VerifyReport(logs, members, tuple(findings))
+
+
+class _Log:
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self.findings: list[Finding] = []
+        self.members = 0
+
+    def _find(self, kind: Kind, what: str, hint: str) -> None:
+        self.findings.append(Finding(self.location, kind, what, hint))
+
+    def check(self, stored: object, rows: Iterable[Member], sample: int | None) -> None:
+        try:
+            with closing(LocalFile(self.location)) as file:
+                read = read_directory(file)
+                self._compare(stored, rows, read)
+                chosen = read.directory.members()
+                if sample is not None and sample < len(chosen):
+                    chosen = random.sample(chosen, sample)
+                self._read(file, chosen)
+        except LogNotFound:
+            self._find("gone", "it is indexed, but no longer there", _BUILD)
+        except EvalIndexError as error:
+            self._find("log", error.reason, error.hint or "restore it, or `inspect log recover`")
+
+    def _compare(self, stored: object, rows: Iterable[Member], read: ReadDirectory) -> None:
+        """A version may have changed without harm; size, offset and digest may not."""
+        if not isinstance(stored, tuple):
+            self._find("stale", "it was unreadable when it was indexed and no longer is", _BUILD)
+        elif stored[1:] != read.proof[1:]:
+            self._find("stale", "it changed since it was indexed; reads heal it", _BUILD)
+        elif {row.name: row for row in rows} != {m.name: m for m in read.directory.members()}:
+            self._find("rows", "the index's rows are not those of the log", _BUILD_FULL)
+
+    def _read(self, file: LocalFile, members: list[Member]) -> None:
+        for member, result in fetch(file, members):
+            self.members += 1
+            try:
+                if not isinstance(result, bytes):
+                    raise result
+                name = parse_sample_name(member.name)
+                if name is not None and not name.chunked:
+                    decode_sample(result, name.id, name.epoch)
+            except (CorruptMember, UnsupportedMember) as error:
+                self._find("member", error.reason, error.hint or _RESTORE)

@@ -1,0 +1,164 @@
+"""Readers beside evals that write and builders that build, for a while.
+
+EVALINDEX_SOAK_SECONDS makes the while longer than the few seconds of an ordinary run.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evalindex
+from tests.builders import sample, write_log
+
+_SECONDS = float(os.environ.get("EVALINDEX_SOAK_SECONDS", "4"))
+_spawn = multiprocessing.get_context("spawn")
+
+
+def _flush_again_and_again(log: Path, until: float) -> None:
+    """An eval that flushes: a new file with more samples, renamed over the log."""
+    fresh = log.with_suffix(".tmp")
+    generation = 1
+    while time.time() < until:
+        samples = [sample(n, v=generation * n) for n in range(200 + generation)]
+        random.Random(generation).shuffle(samples)
+        write_log(fresh, samples, finished=False, settled=False)
+        fresh.rename(log)
+        generation += 1
+        time.sleep(0.1)
+
+
+def test_a_running_log_is_read_while_it_is_replaced(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "logs" / "run.eval", [sample(n, v=n) for n in range(200)])
+    evalindex.build(log.parent)
+    until = time.time() + _SECONDS
+    writer = _spawn.Process(target=_flush_again_and_again, args=(log, until))
+    writer.start()
+    rounds, last = 0, 0
+    with evalindex.open(log.parent) as index:
+        while time.time() < until:
+            samples = index.read_samples(log, range(200))
+            assert [s["id"] for s in samples] == list(range(200))
+            generations = {s["v"] // s["id"] for s in samples if s["id"]}
+            assert all(s["v"] % s["id"] == 0 for s in samples if s["id"])
+            assert min(generations) >= last, "an older sample after a newer one"
+            last = max(generations)
+            rounds += 1
+    writer.join()
+    assert writer.exitcode == 0
+    assert rounds > 5
+    assert last > 3
+
+
+def _build_again_and_again(root: Path, until: float) -> None:
+    number = 0
+    while time.time() < until:
+        write_log(root / f"new-{number % 7}.eval", [sample(n, v=number) for n in range(50)])
+        evalindex.build(root, full=number % 3 == 0)
+        number += 1
+
+
+def _read_again_and_again(root: Path, until: float, failures: Any) -> None:
+    """What was there from the start is there at any time, by index and by row."""
+    rng = random.Random(os.getpid())
+    reads = 0
+    try:
+        with evalindex.open(root) as index:
+            while time.time() < until:
+                keys = [(f"old-{rng.randrange(20)}.eval", rng.randrange(50)) for _ in range(20)]
+                found = [value["id"] for _, value in index.iter_samples(keys)]
+                assert found == [id for _, id in keys]
+                log = f"old-{rng.randrange(20)}.eval"
+                assert len(list(index.samples(log))) == 50
+                if reads % 10 == 0:
+                    evalindex.open(root).close()
+                reads += 1
+        assert reads > 5
+    except BaseException as error:
+        failures.put(repr(error))
+
+
+def test_readers_beside_a_builder_never_miss_a_sample(tmp_path: Path) -> None:
+    root = tmp_path / "logs"
+    for number in range(20):
+        write_log(root / f"old-{number}.eval", [sample(n) for n in range(50)])
+    evalindex.build(root)
+    until = time.time() + _SECONDS + 3  # eight interpreters have to start
+    failures = _spawn.Queue()
+    processes = [_spawn.Process(target=_build_again_and_again, args=(root, until))]
+    processes += [
+        _spawn.Process(target=_read_again_and_again, args=(root, until, failures)) for _ in range(8)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert failures.empty(), failures.get()
+    assert [process.exitcode for process in processes] == [0] * 9
+
+
+_MANY = """
+import sys, evalindex
+root = sys.argv[1]
+with evalindex.open(root) as index:
+    keys = [(f"{n:04}.eval", 1) for n in range(1000)] * 2
+    values = [value["v"] for _, value in index.iter_samples(keys)]
+    assert values == list(range(1000)) * 2
+    assert len(index.status().logs) == 1000
+"""
+
+
+def test_a_thousand_logs_in_one_call_with_few_descriptors(tmp_path: Path) -> None:
+    root = tmp_path / "logs"
+    for number in range(1000):
+        write_log(root / f"{number:04}.eval", [sample(1, v=number)], finished=False)
+
+    def few() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+    build = [sys.executable, "-m", "evalindex", "build", str(root)]
+    subprocess.run(build, check=True, preexec_fn=few, capture_output=True)
+    subprocess.run([sys.executable, "-c", _MANY, str(root)], check=True, preexec_fn=few)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_child_process_reads_with_an_index_of_its_own(tmp_path: Path, method: str) -> None:
+    log = write_log(tmp_path / "logs" / "run.eval", [sample(n) for n in range(20)])
+    evalindex.build(log.parent)
+    context: Any = multiprocessing.get_context(method)
+    failures = context.Queue()
+    with evalindex.open(log.parent) as index:
+        assert index.read(log, 1) == sample(1)
+        if method == "fork":
+            target, args = _read_with, (index, log, failures)
+        else:
+            target, args = _read_anew, (log.parent, log, failures)  # type: ignore[assignment]
+        children = [context.Process(target=target, args=args) for _ in range(3)]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join()
+            assert child.exitcode == 0
+        assert index.read(log, 2) == sample(2)
+    assert failures.empty(), failures.get()
+
+
+def _read_with(index: evalindex.Index, log: Path, failures: Any) -> None:
+    try:
+        assert [s["id"] for s in index.read_samples(log, range(20))] == list(range(20))
+    except BaseException as error:
+        failures.put(repr(error))
+
+
+def _read_anew(root: Path, log: Path, failures: Any) -> None:
+    with evalindex.open(root) as index:
+        _read_with(index, log, failures)
