@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Protocol, cast
 
 import zstandard
 
@@ -27,6 +27,9 @@ _ONE_SHOT = 4 * 2**20
 # A zstd block of 4 bytes can stand for 128 KiB; deflate stays near 1,000.
 _HIGHEST_RATIO = 2**15
 _local = threading.local()
+
+#: What the decompressors raise.
+DAMAGE = (zlib.error, zstandard.ZstdError, MemoryError)
 
 
 def check_supported(member: Member) -> None:
@@ -70,7 +73,7 @@ def unpack(member: Member, data: bytes | memoryview) -> bytes:
         )
     try:
         result = _UNPACK[member.method](data, member.uncompressed_size)
-    except (zlib.error, zstandard.ZstdError, MemoryError) as error:
+    except DAMAGE as error:
         raise CorruptMember(f"member {member.name!r} cannot be decompressed: {error}") from None
     if len(result) != member.uncompressed_size:
         raise CorruptMember(
@@ -119,3 +122,32 @@ _UNPACK: dict[int, Callable[[bytes | memoryview, int], bytes]] = {
     _DEFLATE: _inflate,
     _ZSTD: _unzstd,
 }
+
+
+class Source(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def open_member(member: Member, source: Source) -> Source:
+    """The uncompressed bytes of a supported member, unchecked, from its compressed ones."""
+    if member.method == _STORED:
+        return source
+    if member.method == _DEFLATE:
+        return _Inflater(source)
+    return zstandard.ZstdDecompressor().stream_reader(
+        cast("IO[bytes]", source), read_across_frames=True
+    )
+
+
+class _Inflater:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._inflater = zlib.decompressobj(-15)
+
+    def read(self, size: int, /) -> bytes:
+        while not self._inflater.eof:
+            packed = self._inflater.unconsumed_tail or self._source.read(size)
+            data = self._inflater.decompress(packed, size)
+            if data or not packed:
+                return data
+        return b""

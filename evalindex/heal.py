@@ -7,6 +7,7 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
+from evalindex import names
 from evalindex.directory import PAUSES, prove, read_directory
 from evalindex.errors import (
     CorruptMember,
@@ -14,7 +15,9 @@ from evalindex.errors import (
     LogNotFound,
     LogUnreadable,
     NotAnEvalLog,
+    SampleNotFound,
     StaleLog,
+    UnsupportedMember,
     printable,
 )
 from evalindex.known import Known, KnownLogs
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from evalindex.database.queries import IndexReader
-    from evalindex.model import Member
+    from evalindex.model import Member, SampleKey
     from evalindex.place import Spot
 
 OnStale = Literal["refresh", "error"]
@@ -35,7 +38,7 @@ _SAID = 10_000
 class LogInCall:
     """What happens to one log within one window of a call."""
 
-    def __init__(self, spot: Spot, wanted: Sequence[str] | None, known: Known | None) -> None:
+    def __init__(self, spot: Spot, wanted: Sequence[str], known: Known | None) -> None:
         self.spot = spot
         self.wanted = wanted
         self.known = known
@@ -56,9 +59,12 @@ class Healer:
         self._on_stale = on_stale
         self._said: set[str] = set()
 
-    def look_up(self, spot: Spot, wanted: Sequence[str] | None) -> LogInCall:
-        """What is known of a log without looking at it; `wanted` names members, None is all."""
-        return LogInCall(spot, wanted, self._logs.look_up(spot, wanted))
+    def look_up(self, questions: Sequence[tuple[Spot, Sequence[str]]]) -> list[LogInCall]:
+        """What is known of logs, and of the members that are wanted of each, without a look."""
+        return [
+            LogInCall(spot, wanted, known)
+            for (spot, wanted), known in zip(questions, self._logs.look_up(questions), strict=True)
+        ]
 
     def prove(self, log: LogInCall, file: LocalFile) -> Known:
         """What is known of the log that is open, proved to hold for it.
@@ -73,7 +79,7 @@ class Healer:
             if proof is None and known.log_id is None:
                 # What was healed holds no more, but a builder may have been here since.
                 self._logs.forget(log.spot)
-                known = self._logs.look_up_indexed(log.spot, log.wanted)
+                (known,) = self._logs.look_up_indexed([(log.spot, log.wanted)])
                 proof = None if known is None else prove(known.proof, file)
             if known is not None and proof is not None:
                 log.known = self._logs.proved(known, proof)
@@ -110,7 +116,7 @@ class Healer:
 
     def members(self, spot: Spot) -> list[Member]:
         """All members that a log has now, in file order."""
-        log = self.look_up(spot, None)
+        log = LogInCall(spot, (), self._logs.look_up_whole(spot))
         while True:
             try:
                 with closing(LocalFile(spot.location)) as file:
@@ -133,6 +139,20 @@ class Healer:
             printable(spot.location),
             what,
         )
+
+
+def absence(
+    known: Known, key: SampleKey, name: str | None, *, suggest: bool = True
+) -> SampleNotFound | UnsupportedMember:
+    """Why a log has no member of this name (None: no member can have the key's)."""
+    if name is None:
+        return SampleNotFound([key])
+    if known.find(names.chunked_name(name)) is not None:
+        return UnsupportedMember(
+            f"id {key.id!r} epoch {key.epoch} is a chunked sample", log=key.log
+        )
+    near = names.near(str(key.id), key.epoch, known.neighbours(name)) if suggest else []
+    return SampleNotFound([key], near=near)
 
 
 def may_pass(log: LogInCall, error: EvalIndexError) -> bool:

@@ -10,13 +10,14 @@ from evalindex.database.queries import IndexReader
 from evalindex.errors import EvalIndexError, IndexClosed, IndexNotFound, LogNotFound
 from evalindex.heal import Healer, OnStale
 from evalindex.home import find_index, named_index
-from evalindex.keys import requests_across_logs, requests_in_log
+from evalindex.keys import request, requests_across_logs, requests_in_log
 from evalindex.names import parse_sample_name
 from evalindex.place import Places, spelled
 from evalindex.read import Request, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
+    from io import BufferedReader
     from types import TracebackType
     from typing import SupportsIndex
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     As = Literal["dict", "bytes"]
     Errors = Literal["raise", "skip", "return"]
 
-_MAX_BYTES = 32 * 2**20
+_MAX_BYTES = 16 * 2**20
 
 
 class SampleRow(NamedTuple):
@@ -52,6 +53,7 @@ def open(
     where: LogLike,
     *,
     on_stale: OnStale = "refresh",
+    concurrency: int | None = None,
     max_bytes: int = _MAX_BYTES,
 ) -> Index:
     """Open what there is to read: an index file, a root, or one log.
@@ -59,7 +61,9 @@ def open(
     A root needs an index: the one that EVALINDEX_INDEX names, else the nearest `evalindex.db` in
     it or above, else one in the user's cache folder. One log can do without. `on_stale="error"`
     raises `StaleLog` for a log that changed since it was indexed instead of reading its directory
-    again. `max_bytes` bounds the uncompressed bytes that all reads of the Index hold together.
+    again. `max_bytes` bounds the uncompressed bytes that all reads of the Index hold together,
+    `concurrency` the threads of each (as many as there are processors, at most 4, if None); a
+    call may ask for less.
     """
     if on_stale not in ("refresh", "error"):
         raise ValueError(f'on_stale is "refresh" or "error", not {on_stale!r}')
@@ -79,7 +83,8 @@ def open(
         base = os.path.realpath(os.path.dirname(path))
         index = named_index(None) or find_index(base) or find_index(os.path.realpath(path))
     reader = None if index is None else IndexReader(index)
-    return Index(reader, base, on_stale=on_stale, max_bytes=max_bytes)
+    threads = concurrency or min(4, os.cpu_count() or 1)
+    return Index(reader, base, on_stale=on_stale, threads=threads, max_bytes=max_bytes)
 
 
 class Index:
@@ -94,11 +99,18 @@ class Index:
     """
 
     def __init__(
-        self, reader: IndexReader | None, base: str | None, *, on_stale: OnStale, max_bytes: int
+        self,
+        reader: IndexReader | None,
+        base: str | None,
+        *,
+        on_stale: OnStale,
+        threads: int,
+        max_bytes: int,
     ) -> None:
         self._reader = reader
-        self._places = Places(reader, base)
+        self._base = base
         self._healer = Healer(reader, on_stale)
+        self._threads = threads
         self._budget = Budget(max_bytes)
         self._closed = False
 
@@ -166,6 +178,7 @@ class Index:
         *,
         as_: Literal["bytes"],
         errors: Literal["raise", "skip"] = "raise",
+        concurrency: int | None = None,
         max_bytes: int | None = None,
     ) -> list[bytes]: ...
 
@@ -178,6 +191,7 @@ class Index:
         as_: Literal["dict"] = "dict",
         exclude_fields: Collection[str] | None = None,
         errors: Literal["raise", "skip"] = "raise",
+        concurrency: int | None = None,
         max_bytes: int | None = None,
     ) -> list[dict[str, Any]]: ...
 
@@ -190,6 +204,7 @@ class Index:
         as_: As = "dict",
         exclude_fields: Collection[str] | None = None,
         errors: Errors,
+        concurrency: int | None = None,
         max_bytes: int | None = None,
     ) -> list[Any]: ...
 
@@ -201,12 +216,12 @@ class Index:
         as_: As = "dict",
         exclude_fields: Collection[str] | None = None,
         errors: Errors = "raise",
+        concurrency: int | None = None,
         max_bytes: int | None = None,
     ) -> list[Any]:
         """Samples of one log, in the order of the keys: ids (epoch 1) or (id, epoch) pairs."""
-        self._check_open()
-        requests = requests_in_log(keys, self._places.locate(log))
-        answers = self._answers(requests, as_, exclude_fields, errors, max_bytes)
+        requests = requests_in_log(keys, self._places().locate(log))
+        answers = self._answers(requests, as_, exclude_fields, errors, True, concurrency, max_bytes)
         return [answer for _, answer in answers]
 
     @overload
@@ -216,6 +231,8 @@ class Index:
         *,
         as_: Literal["bytes"],
         errors: Literal["raise", "skip"] = "raise",
+        ordered: bool = True,
+        concurrency: int | None = None,
         max_bytes: int | None = None,
     ) -> Iterator[tuple[Any, bytes]]: ...
 
@@ -227,6 +244,8 @@ class Index:
         as_: Literal["dict"] = "dict",
         exclude_fields: Collection[str] | None = None,
         errors: Literal["raise", "skip"] = "raise",
+        ordered: bool = True,
+        concurrency: int | None = None,
         max_bytes: int | None = None,
     ) -> Iterator[tuple[Any, dict[str, Any]]]: ...
 
@@ -238,6 +257,8 @@ class Index:
         as_: As = "dict",
         exclude_fields: Collection[str] | None = None,
         errors: Errors,
+        ordered: bool = True,
+        concurrency: int | None = None,
         max_bytes: int | None = None,
     ) -> Iterator[tuple[Any, Any]]: ...
 
@@ -248,21 +269,38 @@ class Index:
         as_: As = "dict",
         exclude_fields: Collection[str] | None = None,
         errors: Errors = "raise",
+        ordered: bool = True,
+        concurrency: int | None = None,
         max_bytes: int | None = None,
     ) -> Iterator[tuple[Any, Any]]:
         """Samples of many logs, streamed in the order of the keys, each with the key it was given.
 
         Keys are (log, id, epoch), (log, id), or rows; any iterable, consumed once and not further
-        ahead than 10,000 keys. `max_bytes` bounds the samples that this call holds undelivered.
+        ahead than 10,000 keys. Unless `ordered`, samples of one log come together where that is
+        faster. `max_bytes` bounds the samples that this call holds undelivered.
         """
-        self._check_open()
-        requests = requests_across_logs(keys, self._places)
-        return self._answers(requests, as_, exclude_fields, errors, max_bytes)
+        requests = requests_across_logs(keys, self._places())
+        return self._answers(requests, as_, exclude_fields, errors, ordered, concurrency, max_bytes)
+
+    def stream(
+        self, log: LogLike, id: str | SupportsIndex, epoch: SupportsIndex = 1
+    ) -> BufferedReader:
+        """One sample's own bytes as a binary file to read, in bounded memory; close it.
+
+        Bytes are handed out before the end of the sample is proved: they are provisional until
+        `read` returns `b""`. A bad end raises `CorruptMember`; it is never an end of file.
+        """
+        from evalindex.stream import open_stream
+
+        return open_stream(self._healer, request(None, self._places().locate(log), id, epoch))
+
+    def locate(self, log: LogLike) -> str:
+        """The full path of a log, as answers give it, whatever it was called."""
+        return self._places().locate(log).location
 
     def samples(self, log: LogLike) -> Iterator[SampleRow]:
         """The samples that a log has now, in file order, without reading any."""
-        self._check_open()
-        spot = self._places.locate(log)
+        spot = self._places().locate(log)
         return _sample_rows(spot, self._healer.members(spot))
 
     def status(self, where: LogLike | None = None) -> IndexStatus:
@@ -270,7 +308,7 @@ class Index:
         whether it is as it was indexed. Reads no samples."""
         from evalindex.status import status
 
-        return status(self._indexed(), self._places.scope(where))
+        return status(self._indexed(), self._places().scope(where))
 
     def verify(
         self,
@@ -283,7 +321,9 @@ class Index:
         CRC-32s, names and ids, the index's rows with the logs, and check the index file."""
         from evalindex.verify import verify
 
-        return verify(self._indexed(), self._places.scope(where), sample=sample, progress=progress)
+        return verify(
+            self._indexed(), self._places().scope(where), sample=sample, progress=progress
+        )
 
     def _indexed(self) -> IndexReader:
         self._check_open()
@@ -297,6 +337,8 @@ class Index:
         as_: As,
         exclude_fields: Collection[str] | None,
         errors: Errors,
+        ordered: bool,
+        concurrency: int | None,
         max_bytes: int | None,
     ) -> Iterator[tuple[Any, Any]]:
         if errors not in ("raise", "skip", "return"):
@@ -307,9 +349,16 @@ class Index:
             requests,
             _finisher(as_, exclude_fields),
             max_bytes=max_bytes,
+            threads=min(concurrency or self._threads, self._threads),
+            ordered=ordered,
             all_misses=errors == "raise",
         )
         return _delivered(answers, errors)
+
+    def _places(self) -> Places:
+        """Names of logs are resolved anew in each call."""
+        self._check_open()
+        return Places(self._reader, self._base)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -345,16 +394,16 @@ def _finisher(
     from evalindex.decode import decode_sample, normalized_exclusions
 
     excluded = normalized_exclusions(exclude_fields)
-    return lambda request, data: decode_sample(data, str(request.id), request.epoch, excluded)
+    return lambda asked, data: decode_sample(data, str(asked.id), asked.epoch, excluded)
 
 
 def _delivered(answers: Iterator[tuple[Request, Any]], errors: Errors) -> Iterator[tuple[Any, Any]]:
-    for request, answer in answers:
+    for asked, answer in answers:
         if isinstance(answer, EvalIndexError) and errors != "return":
             if errors == "raise":
                 raise answer
             continue
-        yield request.given, answer
+        yield asked.given, answer
 
 
 def _sample_rows(spot: Spot, members: Iterable[Member]) -> Iterator[SampleRow]:

@@ -16,7 +16,7 @@ from evalindex.names import chunked_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from evalindex.database.queries import IndexReader
+    from evalindex.database.queries import IndexReader, LogRow
     from evalindex.model import Member, Version
     from evalindex.place import Spot
 
@@ -50,34 +50,55 @@ class KnownLogs:
         self._healed_size = 0
         self._versions: dict[int, Version] = {}
 
-    def look_up(self, spot: Spot, wanted: Sequence[str] | None) -> Known | None:
-        """What was healed, else what is indexed. `wanted` names members; None is all of them."""
+    def look_up(self, questions: Sequence[tuple[Spot, Sequence[str]]]) -> list[Known | None]:
+        """For each log and wanted members: what was healed, else what is indexed."""
         with self._lock:
-            healed = self._healed.get(spot.location)
-            if healed is not None:
-                self._healed.move_to_end(spot.location)
-                return healed[0]
-        return self.look_up_indexed(spot, wanted)
+            found: list[Known | None] = []
+            for spot, _ in questions:
+                healed = self._healed.get(spot.location)
+                if healed is not None:
+                    self._healed.move_to_end(spot.location)
+                found.append(None if healed is None else healed[0])
+        left = [n for n, known in enumerate(found) if known is None]
+        for n, known in zip(left, self.look_up_indexed([questions[n] for n in left]), strict=True):
+            found[n] = known
+        return found
 
-    def look_up_indexed(self, spot: Spot, wanted: Sequence[str] | None) -> Known | None:
+    def look_up_indexed(
+        self, questions: Sequence[tuple[Spot, Sequence[str]]]
+    ) -> list[Known | None]:
         """What the index has; None too for a log that was unreadable when it was built."""
-        reader = self._reader
-        if reader is None or spot.root_id is None or wanted == []:
+        found: list[Known | None] = [None] * len(questions)
+        if self._reader is not None:
+            asked = {
+                n: (spot.root_id, spot.path, wanted)
+                for n, (spot, wanted) in enumerate(questions)
+                if spot.root_id is not None and wanted
+            }
+            if asked:
+                answers = self._reader.find(asked.values(), chunked_name)
+                for n, answer in zip(asked, answers, strict=True):
+                    found[n] = None if answer is None else self._known(*answer)
+        return found
+
+    def look_up_whole(self, spot: Spot) -> Known | None:
+        """All members of a log: what was healed, else what is indexed."""
+        (known,) = self.look_up([(spot, ())])
+        if known is None and self._reader is not None and spot.root_id is not None:
+            answer = self._reader.members(spot.root_id, spot.path)
+            known = None if answer is None else self._known(*answer)
+        return known
+
+    def _known(self, row: LogRow, members: dict[str, Member]) -> Known | None:
+        proof, reader = stored_proof(row), self._reader
+        if proof is None or reader is None:
             return None
-        if wanted is None:
-            found = reader.members(spot.root_id, spot.path)
-        else:
-            found = reader.find(spot.root_id, spot.path, wanted, chunked_name)
-        proof = None if found is None else stored_proof(found[0])
-        if found is None or proof is None:
-            return None
-        log_id, members = found[0].log_id, found[1]
         return Known(
-            proof._replace(version=self._versions.get(log_id, proof.version)),
+            proof._replace(version=self._versions.get(row.log_id, proof.version)),
             members.get,
             members.values,
-            lambda name: reader.neighbours(log_id, name, _NEIGHBOURS),
-            log_id,
+            lambda name: reader.neighbours(row.log_id, name, _NEIGHBOURS),
+            row.log_id,
         )
 
     def proved(self, known: Known, proof: Proof) -> Known:

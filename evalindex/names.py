@@ -47,6 +47,12 @@ def parse_sample_name(name: str) -> SampleName | None:
     return SampleName(id, int(epoch), suffix == _CHUNKED_SUFFIX)
 
 
+def sample_epoch(name: str) -> int | None:
+    """The epoch of the sample that a member holds or heads; None if it is something else."""
+    match = _SAMPLE.fullmatch(name)
+    return None if match is None else int(match[2])
+
+
 def sample_name(id: str, epoch: int) -> str:
     """The member that holds a sample in the usual, single-member shape."""
     return f"{_PREFIX}{id}_epoch_{epoch}.json"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from evalindex.database.queries import IndexReader, LogRow
 
+_NO_NAMES = ("", os.curdir, os.pardir)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -81,7 +82,7 @@ def spelled(log: LogLike) -> str:
 def locate_file(path: str) -> str:
     """The one spelling of a log's path: links are followed up to its folder."""
     folder, name = os.path.split(path)
-    if name in ("", os.curdir, os.pardir):
+    if name in _NO_NAMES:
         return os.path.realpath(path)
     return os.path.join(os.path.realpath(folder), name)
 
@@ -106,15 +107,17 @@ def full_path(root: str, path: str) -> str:
 
 
 class Places:
-    """What the names of logs mean to one open index, or to none."""
+    """What the names of logs mean during one call, to an open index or to none.
+
+    Roots, and where links lead, are looked up once a call.
+    """
 
     def __init__(self, reader: IndexReader | None, base: str | None) -> None:
         """`base` is the folder that was opened; relative names may also start there."""
         self._reader = reader
         self._base = base
-
-    def roots(self) -> list[Root]:
-        return [] if self._reader is None else roots_of(self._reader)
+        self._roots = [] if reader is None else roots_of(reader)
+        self._folders: dict[str, str] = {}
 
     def scope(self, where: LogLike | None) -> Scope:
         """The folder or log that a question is about; None is all that was opened."""
@@ -131,12 +134,11 @@ class Places:
         An absolute path is taken as it is, whether something is there or not.
         """
         text = spelled(log)
-        roots = self.roots()
         if os.path.isabs(text):
-            return self._spot(text, roots)
+            return self._spot(text)
         found: dict[str, Spot] = {}
-        for candidate in self._candidates(text, roots):
-            spot = self._spot(candidate, roots)
+        for candidate in self._candidates(text):
+            spot = self._spot(candidate)
             if self._exists(spot):
                 found[spot.location] = spot
         if len(found) == 1:
@@ -145,27 +147,33 @@ class Places:
             raise AmbiguousLog(text, found)
         raise LogNotFound(
             "no such log below the current folder"
-            + (", an indexed root or the opened folder" if roots or self._base else ""),
+            + (", an indexed root or the opened folder" if self._roots or self._base else ""),
             log=text,
             hint="relative names start there; give the full path otherwise",
         )
 
-    def _candidates(self, text: str, roots: list[Root]) -> Iterator[str]:
+    def _candidates(self, text: str) -> Iterator[str]:
         yield os.path.join(os.getcwd(), text)
         # `..` may lead anywhere from the current folder, as in any command, but not out of a root.
         inside = os.path.normpath(text)
         if inside.split(os.sep)[0] != os.pardir:
-            for folder in (self._base, *(root.location for root in roots)):
+            for folder in (self._base, *(root.location for root in self._roots)):
                 if folder is not None:
                     yield os.path.join(folder, inside)
 
-    def _spot(self, path: str, roots: list[Root]) -> Spot:
-        location = locate_file(path)
-        spot = _spot_below(location, roots)
+    def _spot(self, path: str) -> Spot:
+        folder, name = os.path.split(path)
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+        if name in _NO_NAMES:
+            location = os.path.realpath(path)
+        else:
+            location = os.path.join(self._folders[folder], name)
+        spot = _spot_below(location, self._roots)
         # A link to a log that is indexed under its own name. One that leads out of the root is
         # indexed under the link's name, for there is no other.
         if os.path.islink(location):
-            target = _spot_below(os.path.realpath(location), roots)
+            target = _spot_below(os.path.realpath(location), self._roots)
             if target.root_id is not None or spot.root_id is None:
                 return target
         return spot

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from evalindex import names
 from evalindex.budget import Account, Budget
-from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound, UnsupportedMember
+from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound
 from evalindex.fetch import fetch
-from evalindex.heal import Healer, LogInCall, last_word, may_pass
+from evalindex.heal import Healer, LogInCall, absence, last_word, may_pass
 from evalindex.model import Member, SampleKey
 from evalindex.stores.local import LocalFile
 
@@ -57,18 +57,23 @@ def read(
     finish: Callable[[Request, bytes], T],
     *,
     max_bytes: int | None = None,
+    threads: int = 1,
+    ordered: bool = True,
     all_misses: bool = False,
 ) -> Iterator[tuple[Request, T | EvalIndexError]]:
     """The answer to each request, in order: what `finish` makes of the checked bytes, or the
     error in its place.
 
     `finish` raises `CorruptMember` for bytes that are not the sample. `max_bytes` bounds this call
-    within the budget. With `all_misses` a `SampleNotFound` names every miss known so far.
+    within the budget. Unless `ordered`, the requests of a window are taken log by log. With
+    `all_misses` a `SampleNotFound` names every miss known so far.
     """
     account = Account(budget, max_bytes)
     try:
         for window in _windows(requests):
-            yield from _Window(healer, window, account, all_misses).answers(finish)
+            if not ordered:
+                window.sort(key=lambda request: request.spot.location)
+            yield from _Window(healer, window, account, threads, all_misses).answers(finish)
     finally:
         account.release_all()
 
@@ -93,16 +98,22 @@ class _Log(LogInCall):
     def __init__(self, log: LogInCall, positions: list[int]) -> None:
         super().__init__(log.spot, log.wanted, log.known)
         self.positions = positions
-        #: The rows by which misses were told, and how many of them came with suggestions.
+        #: The rows by which misses were told, and how often somebody was told.
         self.judged: object = None
-        self.suggested = 0
+        self.absences = 0
 
 
 class _Window:
     def __init__(
-        self, healer: Healer, requests: Sequence[Request], account: Account, all_misses: bool
+        self,
+        healer: Healer,
+        requests: Sequence[Request],
+        account: Account,
+        threads: int,
+        all_misses: bool,
     ) -> None:
         self._healer = healer
+        self._threads = threads
         self._requests = requests
         self._account = account
         self._all_misses = all_misses
@@ -113,10 +124,11 @@ class _Window:
             positions.setdefault(request.spot, []).append(position)
             if request.error is not None:
                 self._ready[position] = request.error
-        self._logs: dict[Spot, _Log] = {}
-        for spot, found in positions.items():
-            wanted = [name for p in found if (name := requests[p].name) is not None]
-            self._logs[spot] = _Log(healer.look_up(spot, wanted), found)
+        questions = [
+            (spot, [name for position in found if (name := requests[position].name) is not None])
+            for spot, found in positions.items()
+        ]
+        self._logs = {log.spot: _Log(log, positions[log.spot]) for log in healer.look_up(questions)}
 
     def answers(
         self, finish: Callable[[Request, bytes], T]
@@ -175,19 +187,13 @@ class _Window:
         wanted: dict[Member, list[int]] = {}
         for position in positions:
             request = self._requests[position]
-            if request.name is None or position in self._missing:
-                self._ready[position] = self._miss(log, known, request)
-                continue
-            member = known.find(request.name)
+            member = None if request.name is None else known.find(request.name)
             if member is None:
-                self._ready[position] = UnsupportedMember(
-                    f"id {request.id!r} epoch {request.epoch} is a chunked sample",
-                    log=log.spot.location,
-                )
+                self._ready[position] = self._absence(log, known, request)
             # A healed member may be larger than the one that the budget was asked for.
             elif self._account.hold(position, member.uncompressed_size, always=position == head):
                 wanted.setdefault(member, []).append(position)
-        for member, result in fetch(file, wanted):
+        for member, result in fetch(file, wanted, threads=self._threads):
             if isinstance(result, EvalIndexError):
                 result.log = log.spot.location
             for position in wanted[member]:
@@ -208,12 +214,10 @@ class _Window:
             else:
                 self._missing[position] = request.sample
 
-    def _miss(self, log: _Log, known: Known, request: Request) -> SampleNotFound:
-        near: list[str] = []
-        if request.name is not None and log.suggested < _SUGGEST_FOR:
-            log.suggested += 1
-            near = names.near(str(request.id), request.epoch, known.neighbours(request.name))
-        return SampleNotFound([request.sample], near=near)
+    def _absence(self, log: _Log, known: Known, request: Request) -> EvalIndexError:
+        log.absences += 1
+        suggest = log.absences <= _SUGGEST_FOR
+        return absence(known, request.sample, request.name, suggest=suggest)
 
     def _retry(self, log: _Log, error: EvalIndexError) -> bool:
         if not self._healer.retry(log, error):

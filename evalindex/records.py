@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from evalindex.names import HEADER, parse_sample_name
+from evalindex.names import HEADER, sample_epoch
 
 if TYPE_CHECKING:
     from evalindex.zip import Directory
@@ -26,9 +26,4 @@ def log_state(directory: Directory) -> State:
 
 def member_rows(directory: Directory) -> list[MemberRow]:
     """All live members in name order, the order in which the index stores them."""
-    return [(name, epoch_of(name), *row[:6]) for name, row in sorted(directory.rows.items())]
-
-
-def epoch_of(name: str) -> int | None:
-    sample = parse_sample_name(name)
-    return None if sample is None else sample.epoch
+    return [(name, sample_epoch(name), *row[:6]) for name, row in sorted(directory.rows.items())]

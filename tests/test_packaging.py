@@ -84,7 +84,7 @@ def test_the_installed_program_builds_and_reads_from_another_folder(
     log = write_log(tmp_path / "logs" / "run.eval", [sample("a"), sample("b", 2)])
     (tmp_path / "elsewhere").mkdir()
     first, *rest = program.split()
-    command = [bin / first, *rest]
+    command: list[str | Path] = [bin / first, *rest]
     report = run(*command, "build", "../logs", "--json", cwd=tmp_path / "elsewhere")
     assert json.loads(report)["indexed"] == 1
     assert (tmp_path / "logs" / "evalindex.db").is_file()
@@ -100,5 +100,5 @@ def test_the_installed_library_builds_and_reads_without_a_warning(
         "import evalindex; evalindex.build('logs')\n"
         "with evalindex.open('logs') as index: print(index.read('run.eval', 'a')['input'])"
     )
-    command = [bin / "python", "-W", "error", "-c", code]
-    assert run(*command, cwd=tmp_path) == "question a\n"
+    answer = run(bin / "python", "-W", "error", "-c", code, cwd=tmp_path)
+    assert answer == "question a\n"

@@ -46,7 +46,7 @@ def undisturbed(root: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def start_slow_build(root: Path) -> tuple[int, int]:
-    """A forked builder that writes a byte to a pipe behind each log it stored: its pid, the pipe."""
+    """A forked builder that writes a byte for each log it stored: its pid, the pipe to read."""
     receive, send = os.pipe()
     pid = os.fork()
     if pid:
@@ -60,7 +60,7 @@ def start_slow_build(root: Path) -> tuple[int, int]:
         time.sleep(0.002)
 
     try:
-        IndexWriter.put = slow  # type: ignore[method-assign]
+        setattr(IndexWriter, "put", slow)  # noqa: B010  (mypy forbids to assign a method)
         evalindex.build(root)
     finally:
         os._exit(0)
@@ -151,7 +151,7 @@ def test_a_builder_killed_while_it_replaces_or_forgets_leaves_old_or_new(
             elif path.exists():
                 assert index.read(path, "new") == sample("new")
                 assert index.read(path, number, errors="skip") is None
-            else:
+            elif number < 6:  # each takes the time of three tries
                 with pytest.raises(evalindex.LogNotFound):
                     index.read(path, number)
     evalindex.build(root)
@@ -174,23 +174,26 @@ def test_builders_of_one_root_at_once_all_end_well(
             assert all_rows(root / "evalindex.db") == undisturbed
 
 
+def without_versions(rows: dict[str, list[tuple[Any, ...]]]) -> dict[str, list[tuple[Any, ...]]]:
+    return {
+        table: [tuple(None if str(v).startswith("stat ") else v for v in row) for row in of_table]
+        for table, of_table in rows.items()
+    }
+
+
 def test_commands_that_build_one_root_at_once_all_end_well(
-    root: Path, undisturbed: dict[str, list[tuple[Any, ...]]], monkeypatch: pytest.MonkeyPatch
+    root: Path, undisturbed: dict[str, list[tuple[Any, ...]]]
 ) -> None:
-    monkeypatch.undo()  # the rows of commands have no version yet
-    without_version = [(*row[:4], *row[5:]) for row in undisturbed["log"]]
     command = [sys.executable, "-m", "evalindex", "build", str(root)]
-    for _ in range(4):
+    for _ in range(3):
         remove_index(root)
         both = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(2)]
         assert [(builder.communicate()[1], builder.returncode) for builder in both] == [
             (b"", 0),
             (b"", 0),
         ]
-        rows = all_rows(root / "evalindex.db")
-        assert rows["root"] == undisturbed["root"]
-        assert rows["member"] == undisturbed["member"]
-        assert len(rows["log"]) == len(without_version)
+        # Whether a version is recorded depends on the age of the logs.
+        assert without_versions(all_rows(root / "evalindex.db")) == without_versions(undisturbed)
 
 
 @pytest.fixture
@@ -211,11 +214,8 @@ def builder(root: Path) -> Iterator[int]:
 
 @pytest.mark.usefixtures("builder")
 def test_readers_beside_a_builder_get_every_sample(root: Path) -> None:
-    def read_with_a_new_index(turn: int) -> bool:
-        return all_samples_are_right(root)
-
     with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(read_with_a_new_index, range(60)))
+        assert all(pool.map(all_samples_are_right, [root] * 60))
 
 
 @pytest.mark.usefixtures("builder")

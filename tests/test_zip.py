@@ -200,6 +200,50 @@ def test_a_false_locator_before_the_end_record_is_no_zip64() -> None:
     assert members[-1].name == "last"
 
 
+def test_an_archive_in_a_member_or_followed_by_text_is_data() -> None:
+    inner = archive([Entry(b"inner", b"x")])
+    entries = [Entry(b"a", b"1"), Entry(b"b.zip", inner + b"text")]
+    outer = archive(entries)
+    assert parsed(outer).members() == by_zipfile(outer)
+    assert [member.name for member in parsed(outer).members()] == ["a", "b.zip"]
+
+
+@pytest.mark.parametrize("kind", ["comment", "extra"])
+def test_what_looks_like_entries_in_a_comment_or_extra_field_is_none(kind: str) -> None:
+    # As long as the whole, so that it looks like a run of entries of one length.
+    length = 20 * 52
+    lengths = (6, length, 0) if kind == "extra" else (6, 0, length)
+    false = struct.pack("<4s24x3H12x6s", b"PK\1\2", *lengths, b"falsch") * 20
+    entry = Entry(b"theone", **{kind: false})  # type: ignore[arg-type]
+    assert [member.name for member in parsed(archive([entry] * 2)).members()] == ["theone"]
+
+
+def test_an_extended_zip64_end_record_is_read() -> None:
+    entries = numbered(30)
+    data = archive(entries, zip64=True)
+    record, rest = data[-98:-42], data[-42:]
+    # The extension ends in what would be a record of an empty archive if its size fitted.
+    extension = b"PK\6\6" + struct.pack("<Q", 9) + bytes(44)
+    extended = record[:4] + struct.pack("<Q", 44 + len(extension)) + record[12:] + extension
+    assert parsed(data[:-98] + extended + rest).members() == written(entries)
+
+
+@pytest.mark.parametrize("at", [-98, -97, -94, -42, -40], ids=str)
+def test_a_damaged_zip64_end_record_or_locator_is_an_error(at: int) -> None:
+    data = bytearray(archive(numbered(30), zip64=True))
+    data[at] ^= 1
+    with pytest.raises(NotAnEvalLog):
+        parsed(bytes(data))
+
+
+@pytest.mark.parametrize("field", [4, 6])
+def test_a_part_of_a_split_archive_is_an_error(field: int) -> None:
+    data = bytearray(archive(numbered(30)))
+    data[len(data) - 22 + field] = 1
+    with pytest.raises(NotAnEvalLog):
+        parsed(bytes(data))
+
+
 @pytest.mark.parametrize("zip64", [False, True])
 @pytest.mark.parametrize("before", [1, 1000, 100_000])
 def test_prepended_bytes_shift_every_offset(plain: bytes, before: int, zip64: bool) -> None:
@@ -225,7 +269,7 @@ def test_a_directory_cut_anywhere_is_an_error_never_a_short_list(plain: bytes) -
     end = find_end(plain, len(plain))
     directory = plain[end.start : end.stop]
     for stop in range(len(directory)):
-        with pytest.raises(NotAnEvalLog):
+        with pytest.raises(NotAnEvalLog, match="the archive ends inside"):
             parse_directory(directory[:stop], end)
         with pytest.raises(NotAnEvalLog):
             parse_directory(directory[:stop], end._replace(stop=end.start + stop))

@@ -3,64 +3,198 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import sys
-from typing import TYPE_CHECKING
+import tempfile
+from contextlib import contextmanager
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from evalindex.cli.keys_file import Key, read_keys
 from evalindex.cli.options import (
     Epoch,
     NegativeNumbers,
     Plain,
+    Size,
     index_option,
     log_argument,
     quiet_option,
 )
+from evalindex.errors import EvalIndexError
+from evalindex.home import find_index
 from evalindex.index import open as open_index
+from evalindex.place import spelled
 
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Iterator
+
+    from evalindex.index import Index
 
 # JSON escapes control characters up to U+001F by itself; these move cursors or hide text too.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 @click.command("get", cls=NegativeNumbers, short_help="Read samples.")
-@click.argument("log", type=Plain())
-@click.argument("id", type=Plain())
+@click.argument("log", type=Plain(), required=False)
+@click.argument("id", type=Plain(), required=False)
 @click.argument("epoch", type=Epoch(), default=1)
-@index_option
-@quiet_option
+@click.option("--keys", metavar="FILE", help="Read many: CSV or JSON lines, - for stdin.")
 @click.option("--raw", is_flag=True, help="The exact bytes of the sample's member.")
 @click.option("--pretty", is_flag=True, help="Indent the JSON.")
 @click.option("--exclude", metavar="FIELD", multiple=True, help="Leave out a top-level field.")
+@click.option("--out", metavar="FILE", help="Write there, once everything is proved.")
+@click.option("--strict", is_flag=True, help="With --keys: stop at the first failure.")
+@click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Threads to read with.")
+@click.option("--max-bytes", type=Size(), metavar="SIZE", help="Memory for samples, as 64MiB.")
+@index_option
+@quiet_option
 def command(
-    log: str,
-    id: str,
+    log: str | None,
+    id: str | None,
     epoch: int,
+    keys: str | None,
     index: str | None,
     raw: bool,
     pretty: bool,
     exclude: tuple[str, ...],
-) -> None:
-    """Print the sample ID of LOG as JSON; EPOCH is 1 if not given.
+    out: str | None,
+    strict: bool,
+    concurrency: int | None,
+    max_bytes: int | None,
+) -> int:
+    """Print the sample ID of LOG as JSON; EPOCH is 1 if not given. LOG need not be indexed: its
+    directory is then read once.
 
-    LOG need not be indexed: its directory is then read once.
+    With --keys, the samples that FILE names in columns log, id and epoch, one JSON document
+    a line; a key that fails is a JSON line on stderr, and the exit code is 3.
 
+    \b
     Example: evalindex get logs/run.eval 42 --exclude events
+             evalindex get --keys wanted.csv --out samples.jsonl
     """
-    if raw and (pretty or exclude):
-        raise click.UsageError(
-            "--raw gives exact bytes; it goes with neither --pretty nor --exclude"
-        )
+    limits: dict[str, Any] = {"concurrency": concurrency}
+    if max_bytes is not None:
+        limits["max_bytes"] = max_bytes
+    if raw and (pretty or exclude or keys):
+        raise click.UsageError("--raw gives exact bytes: no --pretty, --exclude or --keys")
+    if keys is not None:
+        if log is not None or pretty:
+            raise click.UsageError("--keys goes with neither LOG and ID nor --pretty")
+        with _Indexes(index, limits) as indexes, _output(out) as file:
+            return _get_many(indexes, keys, frozenset(exclude), strict, file)
+    if log is None or id is None:
+        raise click.UsageError("give LOG and ID, or --keys FILE")
     log = log_argument(log)
-    with open_index(index or log) as opened:
+    with open_index(index or log, **limits) as opened, _output(out) as file:
         if raw:
-            sys.stdout.buffer.write(opened.read(log, id, epoch, as_="bytes"))
+            with opened.stream(log, id, epoch) as stream:
+                shutil.copyfileobj(stream, file, 2**20)
         else:
             sample = opened.read(log, id, epoch, exclude_fields=exclude)
-            click.echo(sample_text(sample, indent=2 if pretty else None))
+            file.write(sample_text(sample, indent=2 if pretty else None).encode() + b"\n")
+    return 0
+
+
+class _Indexes:
+    """The index of each log: the one that was named, or the nearest to each."""
+
+    def __init__(self, named: str | None, limits: dict[str, Any]) -> None:
+        self._named = named
+        self._limits = limits
+        self._open: dict[str, Index] = {}
+        self._where: dict[str, str] = {}
+
+    def where(self, log: str) -> str:
+        """What to open for a log: an index file, or the log itself."""
+        if self._named is not None:
+            return self._named
+        folder = os.path.dirname(os.path.abspath(spelled(log)))
+        if folder not in self._where:
+            self._where[folder] = find_index(os.path.realpath(folder)) or ""
+        return self._where[folder] or log
+
+    def open(self, where: str) -> Index:
+        if where not in self._open:
+            self._open[where] = open_index(where, **self._limits)
+        return self._open[where]
+
+    def __enter__(self) -> _Indexes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for index in self._open.values():
+            index.close()
+
+
+def _get_many(
+    indexes: _Indexes, name: str, exclude: frozenset[str], strict: bool, file: BinaryIO
+) -> int:
+    code = 0
+    for key, answer in _answers(indexes, name, exclude):
+        if isinstance(answer, EvalIndexError):
+            if strict:
+                raise answer
+            failure = {**key._asdict(), "error": type(answer).__name__, "reason": answer.reason}
+            click.echo(json.dumps({**failure, "hint": answer.hint}), err=True)
+            code = 3
+        else:
+            line = {"log": key.log, "id": answer["id"], "epoch": answer["epoch"], "sample": answer}
+            file.write(sample_text(line, indent=None).encode() + b"\n")
+    return code
+
+
+def _answers(indexes: _Indexes, name: str, exclude: frozenset[str]) -> Iterator[tuple[Key, Any]]:
+    with click.open_file(name, encoding="utf-8", errors="surrogateescape") as lines:
+        keys = (key._replace(log=log_argument(key.log)) for key in read_keys(lines, name))
+        for where, group in groupby(keys, key=lambda key: indexes.where(key.log)):
+            yield from _answers_of(indexes, where, group, exclude)
+
+
+def _answers_of(
+    indexes: _Indexes, where: str, keys: Iterator[Key], exclude: frozenset[str]
+) -> Iterator[tuple[Key, Any]]:
+    try:
+        index = indexes.open(where)
+    except EvalIndexError as error:
+        yield from ((key, error) for key in keys)
+    else:
+        found = (key._replace(log=_full_path(index, key.log)) for key in keys)
+        yield from index.iter_samples(found, exclude_fields=exclude, errors="return")
+
+
+def _full_path(index: Index, log: str) -> str:
+    try:
+        return index.locate(log)
+    except EvalIndexError:
+        return log  # reading it will say what is wrong with it
+
+
+@contextmanager
+def _output(out: str | None) -> Iterator[BinaryIO]:
+    """Standard output, or a file that has its name only when all is written."""
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    folder, name = os.path.split(os.path.abspath(out))
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+    except OSError as error:
+        raise click.UsageError(f"--out {out}: {error.strerror}") from None
+    try:
+        with open(descriptor, "wb") as file:
+            yield file
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # mkstemp lets nobody else read
+        os.replace(temporary, os.path.join(folder, name))
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def sample_text(sample: dict[str, Any], *, indent: int | None) -> str:

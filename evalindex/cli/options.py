@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _NUMBER = re.compile(r"-[0-9]+")
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMG]?)(?:i?B)?", re.IGNORECASE)
 _ESCAPE = "\0"  # no argument of a process can hold it
 
 index_option: Decorator = click.option(
@@ -76,6 +77,18 @@ class Epoch(click.ParamType[int]):
             except ValueError:
                 self.fail(f"{value!r} is no epoch number", param, ctx)
         return value
+
+
+class Size(click.ParamType[int]):
+    """A number of bytes, with a unit or without: 4096, 64K, 64KB, 64KiB, 1.5GiB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = _SIZE.fullmatch(str(value))
+        if match is None:
+            self.fail(f"{value!r} is no size such as 64MiB", param, ctx)
+        return int(float(match[1]) * 1024 ** " KMG".index(match[2].upper() or " "))
 
 
 def log_argument(text: str) -> str:

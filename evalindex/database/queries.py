@@ -15,7 +15,7 @@ from evalindex.errors import IndexClosed
 from evalindex.model import Member, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 ROOTS = "SELECT root_id, location, built_at FROM root"
 
@@ -167,26 +167,18 @@ class IndexReader:
         return None if row is None else LogRow(*row)
 
     def find(
-        self, root_id: int, path: str, wanted: Sequence[str], otherwise: Callable[[str], str]
-    ) -> tuple[LogRow, dict[str, Member]] | None:
-        """A log and those of the wanted members that it has; None if the log is not indexed.
+        self,
+        questions: Iterable[tuple[int, str, Sequence[str]]],
+        otherwise: Callable[[str], str],
+    ) -> list[tuple[LogRow, dict[str, Member]] | None]:
+        """For each root, path and wanted members: the log and those of the members that it has;
+        None if the log is not indexed. All as of one moment.
 
-        For a member that it does not have, the one that `otherwise` names is looked up too.
-        There must be at least one name, and none with a NUL or a lone surrogate.
+        For a member that a log does not have, the one that `otherwise` names is looked up too.
+        There must be at least one name a log, and none with a NUL or a lone surrogate.
         """
         with self._transaction() as connection:
-            rows = connection.execute(_FIND, (root_id, path, json.dumps(wanted))).fetchall()
-            missed = [otherwise(row[_LOG_WIDTH]) for row in rows if row[_LOG_WIDTH + 1] is None]
-            if missed:
-                rows += connection.execute(_FIND, (root_id, path, json.dumps(missed)))
-        if not rows:
-            return None
-        members = {
-            row[_LOG_WIDTH]: Member(*row[_LOG_WIDTH:])
-            for row in rows
-            if row[_LOG_WIDTH + 1] is not None
-        }
-        return LogRow(*rows[0][:_LOG_WIDTH]), members
+            return [_find(connection, *question, otherwise) for question in questions]
 
     def neighbours(self, log_id: int, name: str, count: int) -> list[str]:
         """Up to `count` names of members on each side of where a name is or would be."""
@@ -202,6 +194,27 @@ class IndexReader:
                 return None
             members = {m[0]: Member(*m) for m in connection.execute(_MEMBERS, (row[0],))}
         return LogRow(*row), members
+
+
+def _find(
+    connection: sqlite3.Connection,
+    root_id: int,
+    path: str,
+    wanted: Sequence[str],
+    otherwise: Callable[[str], str],
+) -> tuple[LogRow, dict[str, Member]] | None:
+    rows = connection.execute(_FIND, (root_id, path, json.dumps(wanted))).fetchall()
+    missed = [otherwise(row[_LOG_WIDTH]) for row in rows if row[_LOG_WIDTH + 1] is None]
+    if missed:
+        rows += connection.execute(_FIND, (root_id, path, json.dumps(missed)))
+    if not rows:
+        return None
+    members = {
+        row[_LOG_WIDTH]: Member(*row[_LOG_WIDTH:])
+        for row in rows
+        if row[_LOG_WIDTH + 1] is not None
+    }
+    return LogRow(*rows[0][:_LOG_WIDTH]), members
 
 
 def _after_fork() -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,26 @@ def test_an_index_that_another_process_locks_is_busy_for_builders(
     hold(*statements)
     with pytest.raises(evalindex.IndexBusy):
         evalindex.build(root)
+
+
+@pytest.mark.parametrize("again", [evalindex.open, evalindex.build])
+def test_using_an_index_twice_in_one_process_keeps_what_the_first_use_locks(
+    root: Path, again: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """POSIX drops all locks of a process on a file when it closes any descriptor of it, so the
+    file must not be looked at behind SQLite's back: another builder would change it under us."""
+    path = str(root / "evalindex.db")
+    monkeypatch.setattr(engine, "_WRITE_TIMEOUT", 0.1)
+    code = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN EXCLUSIVE')"
+    command = [sys.executable, "-c", code, path]
+    first = engine.open_for_reading(path)
+    first.execute("BEGIN")
+    first.execute("SELECT * FROM log").fetchall()
+    assert b"locked" in subprocess.run(command, capture_output=True).stderr
+    with suppress(evalindex.IndexBusy):
+        again(root)
+    assert b"locked" in subprocess.run(command, capture_output=True).stderr
+    first.close()
 
 
 def test_reading_beside_a_writer_gives_what_was_committed(
@@ -192,15 +213,19 @@ def fill(disk: Path, *, leave: int) -> Path:
     return filler
 
 
+@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("leave", [0, 8192, 40960, 81920])
-def test_a_full_disk_is_named_and_nothing_is_lost(root: Path, small_disk: Path, leave: int) -> None:
+def test_a_full_disk_is_named_and_nothing_is_lost(
+    root: Path, small_disk: Path, leave: int, full: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", 0)
     index = small_disk / "evalindex.db"
     evalindex.build(root, index)
     before, right = all_rows(index), expected(root)
     write_log(root / "big.eval", [sample(f"{id:090}") for id in range(1500)])
     filler = fill(small_disk, leave=leave)
     with pytest.raises(evalindex.IndexNotWritable, match="full"):
-        evalindex.build(root, index)
+        evalindex.build(root, index, full=full)
     with evalindex.open(index) as opened:
         assert opened.read(root / "a.eval", 7, as_="bytes") == right
     assert all_rows(index)["member"] == before["member"]

@@ -120,8 +120,17 @@ def test_the_clock_is_read_before_the_file_is_opened(
     """Otherwise a change between the two would look older than it is."""
     order: list[str] = []
     open_file, clock = os.open, time.time_ns
-    monkeypatch.setattr(time, "time_ns", lambda: (order.append("clock"), clock())[1])
-    monkeypatch.setattr(os, "open", lambda *args: (order.append("open"), open_file(*args))[1])
+
+    def seen_clock() -> int:
+        order.append("clock")
+        return clock()
+
+    def seen_open(path: str, flags: int) -> int:
+        order.append("open")
+        return open_file(path, flags)
+
+    monkeypatch.setattr(time, "time_ns", seen_clock)
+    monkeypatch.setattr(os, "open", seen_open)
     LocalFile(str(log)).close()
     assert order == ["clock", "open"]
 

@@ -1,0 +1,121 @@
+"""One member as a stream: bounded memory, checked at its end (law 2)."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from evalindex import codec
+from evalindex.errors import CorruptMember, EvalIndexError
+from evalindex.heal import absence, last_word
+from evalindex.stores.local import LocalFile
+
+if TYPE_CHECKING:
+    from evalindex.heal import Healer, LogInCall
+    from evalindex.model import Member
+    from evalindex.read import Request
+    from evalindex.stores import LogFile
+
+_CHUNK = 256 * 2**10
+# A local header whose name is as long as the format allows, and some of its extra field.
+_HEADER = 30 + 65_535 + 64
+
+
+class MemberStream(io.RawIOBase):
+    """The uncompressed bytes of a member. What was read is provisional until `read` gives `b""`:
+    only then are length and CRC-32 known to be right; otherwise that read raises. Closing the
+    stream closes the log."""
+
+    def __init__(self, file: LogFile, member: Member, location: str) -> None:
+        """Raises what is wrong with the member's local header, method or flags."""
+        super().__init__()
+        self._file = file
+        self._member = member
+        self._location = location
+        codec.check_supported(member)
+        offset = member.header_offset
+        start = offset + codec.data_start(member, file.read(offset, offset + _HEADER))
+        source = _Source(file, start, start + member.compressed_size)
+        self._source = codec.open_member(member, source)
+        self._left = member.uncompressed_size
+        self._crc32 = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Raises `CorruptMember` where the member goes wrong, never an end of file."""
+        most = min(len(buffer), _CHUNK)
+        if not most:
+            return 0
+        try:
+            data = self._read(most)
+        except codec.DAMAGE as error:
+            raise CorruptMember(
+                f"member {self._member.name!r} cannot be decompressed: {error}", log=self._location
+            ) from None
+        except EvalIndexError as error:
+            error.log = self._location
+            raise
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _read(self, most: int) -> bytes:
+        # One byte more than there should be, so that a member that goes on is noticed.
+        data = self._source.read(min(most, self._left) or 1)
+        self._left -= len(data)
+        self._crc32 = zlib.crc32(data, self._crc32)
+        if self._left < 0 or (self._left and not data):
+            raise CorruptMember(f"member {self._member.name!r} does not have the length it should")
+        if not self._left:
+            codec.check_crc(self._member, self._crc32)
+        return data
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+class _Source:
+    """The compressed bytes of a member, as a file."""
+
+    def __init__(self, file: LogFile, start: int, stop: int) -> None:
+        self._file = file
+        self._at = start
+        self._stop = stop
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(self._at, min(self._at + size, self._stop))
+        self._at += len(data)
+        return data
+
+
+def open_stream(healer: Healer, request: Request) -> io.BufferedReader:
+    """The requested sample's member, as it is now.
+
+    The log is healed until the member is found where it should be; after that nothing is tried
+    again, since bytes have been handed out.
+    """
+    (log,) = healer.look_up([(request.spot, [] if request.name is None else [request.name])])
+    while True:
+        try:
+            return io.BufferedReader(_open(healer, log, request), _CHUNK)
+        except EvalIndexError as error:
+            error.log = request.spot.location
+            if not healer.retry(log, error):
+                raise last_word(log, error) from None
+
+
+def _open(healer: Healer, log: LogInCall, request: Request) -> MemberStream:
+    file = LocalFile(request.spot.location)
+    try:
+        known = healer.prove(log, file)
+        member = None if request.name is None else known.find(request.name)
+        if member is None:
+            raise absence(known, request.sample, request.name)
+        return MemberStream(file, member, request.spot.location)
+    except BaseException:
+        file.close()
+        raise
