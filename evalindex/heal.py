@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from evalindex.database.queries import IndexReader
-    from evalindex.model import Member, SampleKey
+    from evalindex.model import Member, SampleKey, Version
     from evalindex.place import Spot
 
 OnStale = Literal["refresh", "error"]
@@ -42,13 +42,20 @@ class LogInCall:
         self.spot = spot
         self.wanted = wanted
         self.known = known
+        #: Tries again since a sample was delivered, and the versions that were seen in them.
         self.tries = 0
+        self.versions: set[Version | None] = set()
         #: It was there before, so if it is missing now it may come back.
         self.seen = known is not None
         #: Read its directory again, whatever the version says: its bytes contradicted the rows.
         self.doubted = False
         #: Its directory was read from a log at rest: what is wrong with it stays wrong.
         self.final = False
+
+    def delivered(self) -> None:
+        """A sample of it was good: what went wrong before is over."""
+        self.tries = 0
+        self.versions.clear()
 
 
 class Healer:
@@ -73,6 +80,7 @@ class Healer:
         `NotAnEvalLog`, or `StaleLog` if healing was refused.
         """
         log.seen = True
+        log.versions.add(file.version)
         known = log.known
         if known is not None and not log.doubted:
             proof = prove(known.proof, file)
@@ -166,7 +174,7 @@ def may_pass(log: LogInCall, error: EvalIndexError) -> bool:
 
 def last_word(log: LogInCall, error: EvalIndexError) -> EvalIndexError:
     """The error to give when there are no more tries."""
-    if isinstance(error, CorruptMember) and not log.final:
+    if isinstance(error, CorruptMember) and not log.final and len(log.versions) > 1:
         return StaleLog(
             f"it kept changing while it was read: {error.reason}",
             log=log.spot.location,

@@ -142,7 +142,7 @@ class _Window:
                 if isinstance(result, bytes):
                     try:
                         answer: T | EvalIndexError = finish(request, result)
-                        log.tries = 0
+                        log.delivered()
                         break
                     except CorruptMember as error:
                         error.log = log.spot.location

@@ -216,7 +216,7 @@ def members(*ids: str, epochs: tuple[int, ...] = (1,)) -> list[str]:
 
 
 def test_the_same_id_in_another_epoch_is_near() -> None:
-    assert near("a", 4, members("a", "b", epochs=(1, 3, 9))) == [
+    assert near("a", 4, members("a", "b", epochs=(-9, 1, 3, 9, 20))) == [
         "id 'a' epoch 3",
         "id 'a' epoch 1",
         "id 'a' epoch 9",

@@ -1,0 +1,84 @@
+"""Every example of the README is run, and its help texts are those of the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import evalindex
+from tests.builders import sample, write_log
+
+_REPOSITORY = Path(__file__).resolve().parent.parent
+_README = (_REPOSITORY / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", _README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which a reader of the README stands."""
+    samples = [sample(n, e, target="t", events=[], store={}) for n in range(1, 60) for e in (1, 2)]
+    write_log(tmp_path / "logs" / "run.eval", [*samples, sample("q-alpha")])
+    write_log(tmp_path / "logs" / "other.eval", [sample(1, target="t")])
+    (tmp_path / "wanted.csv").write_text("log,id,epoch\nlogs/run.eval,42,2\nlogs/other.eval,1,1\n")
+    (tmp_path / "wanted.jsonl").write_text('{"log": "logs/run.eval", "id": "q-alpha"}\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+def test_the_commands_run(folder: Path) -> None:
+    commands = [line[2:] for block in blocks("console") for line in block.splitlines()]
+    assert len(commands) >= 9
+    for command in commands:
+        if command.startswith("sqlite3 "):  # the program need not be here; its statement must work
+            _, file, statement = shlex.split(command)
+            connection = sqlite3.connect(folder / file)
+            rows = connection.execute(statement).fetchall()
+            connection.close()
+            assert len(rows) == 3
+            assert rows[0][:1] == ("run.eval",)
+            continue
+        done = subprocess.run(command, shell=True, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        assert done.stdout or "--out" in command, command
+    lines = map(json.loads, (folder / "samples.jsonl").read_text().splitlines())
+    assert [(line["id"], line["epoch"]) for line in lines] == [(42, 2), (1, 1)]
+    assert json.loads((folder / "sample.json").read_text())["id"] == 42
+
+
+def test_the_python_examples_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert folder.is_dir()
+    names: dict[str, object] = {}
+    code = blocks("python")
+    assert len(code) >= 5
+    for block in code:
+        exec(compile(block, "README.md", "exec"), names)
+    printed = capsys.readouterr().out
+    assert printed.startswith("2 0 0\n")
+    assert "998" in printed
+    assert [type(item) for item in names["found"]] == [dict, evalindex.SampleNotFound, dict]  # type: ignore[attr-defined]
+
+
+def test_the_help_texts_are_those_of_the_program() -> None:
+    command = [sys.executable, "scripts/update_readme.py", "--check"]
+    done = subprocess.run(command, cwd=_REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_method_and_command_is_in_the_readme() -> None:
+    methods = {name for name in vars(evalindex.Index) if not name.startswith("_")}
+    for name in methods - {"close", "path", "locate"}:
+        assert re.search(rf"index\.{name}\b", _README), name
+    for verb in ("build", "get", "status", "verify"):
+        assert f"$ evalindex {verb}" in _README
