@@ -42,7 +42,8 @@ class Account:
         `always` is for the sample that is delivered next: it is never refused.
         """
         more = size - self._sizes.get(position, 0)
-        if not always and self._most is not None and self._held + more > self._most:
+        too_much = self._most is not None and self._held + more > self._most
+        if too_much and more > 0 and not always:
             return False
         if not self._budget.take(more, always=always or more <= 0):
             return False

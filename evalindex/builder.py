@@ -73,6 +73,7 @@ class _Outcome(NamedTuple):
     members: Iterable[tuple[object, ...]] = ()
     version: Version | None = None
     error: EvalIndexError | None = None
+    gone: bool = False
 
 
 def build(
@@ -99,7 +100,6 @@ def build(
     tally = _Tally()
     with progress or Silent() as listener:
         for file in dict.fromkeys(target.index_file for target in targets):
-            os.makedirs(os.path.dirname(file), exist_ok=True)
             writer = IndexWriter(file, replace_damaged=full)
             try:
                 for target in targets:
@@ -173,13 +173,16 @@ class _Job:
         listed, unlisted = self._list(known)
         changed = [item for item in listed if not self._is_unchanged(item, known.get(item.path))]
         self._tally.unchanged += len(listed) - len(changed)
+        there = {item.path for item in listed}
         progress.start(os.path.basename(self._root) or self._root, len(changed))
         for outcome in _in_parallel(
             jobs, lambda item: self._read(item, known.get(item.path)), changed
         ):
             self._store(outcome)
             progress.step()
-        self._forget_gone(known, {item.path for item in listed}, unlisted)
+            if outcome.gone:
+                there.discard(outcome.path)
+        self._forget_gone(known, there, unlisted)
         if not self._below:
             self._writer.set_built(self._root_id, started)
 
@@ -269,7 +272,7 @@ class _Job:
         error.log = full_path(self._root, path)
         if isinstance(error, LogNotFound):
             if not os.path.islink(error.log):
-                return _Outcome(path, row)  # gone since it was listed: forgotten below
+                return _Outcome(path, row, gone=True)
             error = LogUnreadable("the link leads nowhere", log=error.log)
         elif isinstance(error, NotAnEvalLog):
             error.hint = "the eval may be writing it; otherwise see `inspect log recover`"
@@ -285,16 +288,16 @@ class _Job:
             self._tally.fail(outcome.error)
         elif outcome.facts is not None:
             self._tally.indexed += 1
-        elif outcome.row is not None:
+        elif outcome.row is not None and not outcome.gone:
             if outcome.version is not None and outcome.version != outcome.row.version:
                 self._writer.refresh(outcome.row.log_id, outcome.version)
             self._tally.unchanged += 1
 
-    def _forget_gone(self, known: dict[str, LogRow], listed: set[str], unlisted: set[str]) -> None:
+    def _forget_gone(self, known: dict[str, LogRow], there: set[str], unlisted: set[str]) -> None:
         gone = [
             path
             for path in known
-            if path not in listed
+            if path not in there
             and not any(is_at_or_below(path, folder) for folder in unlisted)
             # Another builder may have found it since the listing was made.
             and not _is_log_of_its_own(full_path(self._root, path))

@@ -16,6 +16,7 @@
     ├── IndexTooNew                                  written by a newer evalindex
     ├── IndexOutdated                                written by too old an evalindex
     ├── IndexBusy                                    a builder holds it, or has to run again
+    │   └── IndexEmpty                               its first build is starting, or was stopped
     ├── IndexNotWritable    (OSError)                no permission, read-only, a full disk
     ├── IndexClosed         (ValueError)             used after close
     └── MissingExtra        (ImportError)            an optional dependency is not installed
@@ -189,6 +190,10 @@ class IndexOutdated(EvalIndexError):
 
 class IndexBusy(EvalIndexError):
     """The index cannot be opened now: a builder holds it, or was stopped and must run again."""
+
+
+class IndexEmpty(IndexBusy):
+    """There is nothing in the index yet."""
 
 
 class IndexNotWritable(_SystemError):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from evalindex.database.queries import IndexReader
-from evalindex.errors import LogNotFound, NotAnIndex
-from evalindex.place import LogLike, locate_file, path_below, roots_of, spelled
+from evalindex.errors import (
+    IndexEmpty,
+    IndexNotWritable,
+    LogNotFound,
+    NotAnIndex,
+    RootUnreadable,
+)
+from evalindex.place import LogLike, is_text, path_below, roots_of, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,16 +70,34 @@ def _built_at(index: str, location: str) -> int:
 
 
 def build_target(argument: LogLike, index: str | None) -> Target:
-    """What `build ARGUMENT` is about; `index` is the one that was named, if any."""
+    """What `build ARGUMENT` is about; `index` is the one that was named, if any. The index's folder
+    is made if need be."""
     text = spelled(argument)
     one_log = text.endswith(".eval") and not os.path.isdir(text)
-    location = locate_file(text) if one_log else os.path.realpath(text)
-    if one_log:
-        if not os.path.lexists(location):
-            raise LogNotFound("no such log", log=location)
-        location = os.path.realpath(location)
+    location = os.path.realpath(text)
+    if one_log and not os.path.lexists(text):
+        raise LogNotFound("no such log", log=location)
+    if not is_text(location):
+        raise RootUnreadable("its name is not UTF-8", log=location, hint="rename it")
     if index is not None:
-        return Target(index, location, one_log, in_cache=False)
+        target = Target(index, location, one_log, in_cache=False)
+    else:
+        target = _unnamed_target(location, one_log)
+    if not (one_log or os.path.isdir(location) or os.path.exists(target.index_file)):
+        raise RootUnreadable("there is no such folder", log=location, code=errno.ENOENT)
+    folder = os.path.dirname(target.index_file)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise IndexNotWritable(
+            f"the folder of the index cannot be made: {error.strerror}",
+            log=folder,
+            hint="name another file with --index",
+        ) from None
+    return target
+
+
+def _unnamed_target(location: str, one_log: bool) -> Target:
     root = os.path.dirname(location) if one_log else location
     for folder in _folders_above(root):
         for candidate in (os.path.join(folder, INDEX_NAME), _cache_path(folder)):
@@ -92,7 +117,7 @@ def _covers(index: str, location: str) -> bool:
     """Whether an index has a root at or above a location."""
     try:
         reader = IndexReader(index)
-    except NotAnIndex:
+    except (NotAnIndex, IndexEmpty):
         return False
     try:
         return any(path_below(location, root.location) is not None for root in roots_of(reader))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from evalindex.database.queries import IndexReader, LogRow
 
 _NO_NAMES = ("", os.curdir, os.pardir)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -79,12 +80,9 @@ def spelled(log: LogLike) -> str:
     return text
 
 
-def locate_file(path: str) -> str:
-    """The one spelling of a log's path: links are followed up to its folder."""
-    folder, name = os.path.split(path)
-    if name in _NO_NAMES:
-        return os.path.realpath(path)
-    return os.path.join(os.path.realpath(folder), name)
+def is_text(path: str) -> bool:
+    """Whether a path is UTF-8; Python spells other bytes as lone surrogates, which SQL refuses."""
+    return path.isascii() or _SURROGATE.search(path) is None
 
 
 def path_below(location: str, root: str) -> str | None:
@@ -189,7 +187,7 @@ class Places:
 def _spot_below(location: str, roots: list[Root]) -> Spot:
     for root in roots:
         path = path_below(location, root.location)
-        if path:
+        if path and is_text(path):
             return Spot(location, root.root_id, path)
     return Spot(location, None, location)
 

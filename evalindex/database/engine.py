@@ -8,6 +8,7 @@ SQLite connections too, and a builder elsewhere would take the index for unused.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import time
@@ -18,6 +19,7 @@ from urllib.parse import quote
 from evalindex.errors import (
     EvalIndexError,
     IndexBusy,
+    IndexEmpty,
     IndexNotFound,
     IndexNotWritable,
     IndexOutdated,
@@ -38,6 +40,7 @@ PARSER, OLDEST_PARSER = 1, 1
 
 _READ_TIMEOUT = 5.0
 _WRITE_TIMEOUT = 60.0
+_LITTLE_SPACE = 2**20
 _REBUILD = "run `evalindex build --full` to make it anew; logs are never touched"
 
 
@@ -50,10 +53,10 @@ def open_for_reading(path: str) -> sqlite3.Connection:
             schema = _schema_of(connection, path)
             if not schema:
                 raise _empty_index(path)
-            facts = dict(connection.execute("SELECT key, value FROM meta"))
-            if schema > SCHEMA and int(facts["min_reader"]) > SCHEMA:
+            parser, min_reader = _meta(connection, path)
+            if schema > SCHEMA and min_reader > SCHEMA:
                 raise _too_new(path)
-            if schema < OLDEST_SCHEMA or int(facts["parser"]) < OLDEST_PARSER:
+            if schema < OLDEST_SCHEMA or parser < OLDEST_PARSER:
                 raise IndexOutdated(
                     "the index was written by an older evalindex and cannot be read as it is",
                     log=path,
@@ -106,10 +109,12 @@ def is_ours(path: str) -> bool:
     try:
         connection = _connect(path, "ro", _READ_TIMEOUT)
         try:
-            return bool(_schema_of(connection, path))
+            # The pragma alone reads no more than the first 100 bytes.
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            return bool(application == APPLICATION_ID)
         finally:
             connection.close()
-    except (sqlite3.Error, NotAnIndex):
+    except sqlite3.Error:
         return False
 
 
@@ -120,6 +125,8 @@ def naming_errors(path: str, *, writing: bool = False) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _named(error, path, writing) from error
+    except UnicodeDecodeError as error:  # of a message that quotes what is in the file
+        raise damaged(path, "text in it is no UTF-8") from error
 
 
 def _named(error: sqlite3.Error, path: str, writing: bool) -> EvalIndexError:
@@ -135,8 +142,9 @@ def _named(error: sqlite3.Error, path: str, writing: bool) -> EvalIndexError:
             log=path,
             hint="move it away or name another file with --index, then run `evalindex build`",
         )
-    if "is full" in text:
-        return IndexNotWritable("the disk is full", log=path, hint="free some space")
+    if "is full" in text or ("disk I/O" in text and _is_full(path)):
+        kind = IndexNotWritable if writing else IndexBusy
+        return kind("the disk is full", log=path, hint="free some space")
     if "readonly" in text or "unable to open" in text:
         if writing:
             return IndexNotWritable(
@@ -148,7 +156,16 @@ def _named(error: sqlite3.Error, path: str, writing: bool) -> EvalIndexError:
             log=path,
             hint="run `evalindex build` where it can be written; that leaves an index for readers",
         )
-    return NotAnIndex(f"the index is damaged ({text})", log=path, hint=_REBUILD)
+    return damaged(path, text)
+
+
+def damaged(path: str, how: str) -> NotAnIndex:
+    return NotAnIndex(f"the index is damaged ({how})", log=path, hint=_REBUILD)
+
+
+def _is_full(path: str) -> bool:
+    """Where it is SQLite's shared memory that finds no room, it reports an I/O error."""
+    return shutil.disk_usage(os.path.dirname(path)).free < _LITTLE_SPACE
 
 
 def _look_at(path: str) -> None:
@@ -185,8 +202,17 @@ def _schema_of(connection: sqlite3.Connection, path: str) -> int:
     return 0
 
 
-def _empty_index(path: str) -> IndexBusy:
-    return IndexBusy(
+def _meta(connection: sqlite3.Connection, path: str) -> tuple[int, int]:
+    """The parser's version, and the oldest schema number whose evalindex can read the index."""
+    facts = dict(connection.execute("SELECT key, value FROM meta"))
+    try:
+        return int(facts["parser"]), int(facts["min_reader"])
+    except (KeyError, ValueError, TypeError):
+        raise damaged(path, "its table meta is not as it should be") from None
+
+
+def _empty_index(path: str) -> IndexEmpty:
+    return IndexEmpty(
         "the index is empty: its first build is starting, or was stopped",
         log=path,
         hint="run `evalindex build`",
@@ -202,7 +228,7 @@ def _too_new(path: str) -> IndexTooNew:
 def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
     # `immutable=1` would be faster still, and wrong: rows go missing while a builder adds others.
     return sqlite3.connect(
-        f"file:{quote(path)}?mode={mode}",
+        f"file:{quote(os.fsencode(path))}?mode={mode}",
         uri=True,
         timeout=timeout,
         isolation_level=None,  # transactions begin where the code says so

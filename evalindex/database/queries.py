@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 from evalindex.database.engine import naming_errors, open_for_reading
@@ -25,7 +25,9 @@ l.log_id, l.path, l.state, l.reason, l.version, l.size, l.directory_offset, l.di
 """
 LOGS = f"SELECT {_LOG_COLUMNS} FROM log AS l WHERE l.root_id = ?"
 _LOG = f"{LOGS} AND l.path = ?"
+_NoneType = type(None)
 _LOG_WIDTH = 9
+_PROOF_TYPES = {(int, int, bytes), (_NoneType, _NoneType, _NoneType)}
 
 # Keeps the order of the names and reports those that are absent; 2 us a name. The names are
 # strings in every case.
@@ -159,12 +161,12 @@ class IndexReader:
     def logs(self, root_id: int) -> list[LogRow]:
         """All logs of a root."""
         with self._transaction() as connection:
-            return [LogRow(*row) for row in connection.execute(LOGS, (root_id,))]
+            return [_log_row(row) for row in connection.execute(LOGS, (root_id,))]
 
     def log(self, root_id: int, path: str) -> LogRow | None:
         with self._transaction() as connection:
             row = connection.execute(_LOG, (root_id, path)).fetchone()
-        return None if row is None else LogRow(*row)
+        return None if row is None else _log_row(row)
 
     def find(
         self,
@@ -192,8 +194,26 @@ class IndexReader:
             row = connection.execute(_LOG, (root_id, path)).fetchone()
             if row is None:
                 return None
-            members = {m[0]: Member(*m) for m in connection.execute(_MEMBERS, (row[0],))}
-        return LogRow(*row), members
+            members = {m[0]: _member(m) for m in connection.execute(_MEMBERS, (row[0],))}
+        return _log_row(row), members
+
+
+# SQLite checks the types of a STRICT table when it writes, not when it reads: a damaged page can
+# hold anything.
+
+
+def _log_row(row: tuple[Any, ...]) -> LogRow:
+    found = LogRow(*row)
+    proof = (type(found.size), type(found.directory_offset), type(found.digest))
+    if proof not in _PROOF_TYPES or not isinstance(found.version, (str, _NoneType)):
+        raise sqlite3.DatabaseError("a log's row is not as it should be")
+    return found
+
+
+def _member(row: tuple[Any, ...]) -> Member:
+    if set(map(type, row[1:])) != {int}:
+        raise sqlite3.DatabaseError("a member's row is not as it should be")
+    return Member(*row)
 
 
 def _find(
@@ -210,11 +230,11 @@ def _find(
     if not rows:
         return None
     members = {
-        row[_LOG_WIDTH]: Member(*row[_LOG_WIDTH:])
+        row[_LOG_WIDTH]: _member(row[_LOG_WIDTH:])
         for row in rows
         if row[_LOG_WIDTH + 1] is not None
     }
-    return LogRow(*rows[0][:_LOG_WIDTH]), members
+    return _log_row(rows[0][:_LOG_WIDTH]), members
 
 
 def _after_fork() -> None:

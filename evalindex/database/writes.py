@@ -11,7 +11,14 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from evalindex.database.engine import PARSER, SCHEMA, is_ours, naming_errors, open_for_writing
+from evalindex.database.engine import (
+    PARSER,
+    SCHEMA,
+    damaged,
+    is_ours,
+    naming_errors,
+    open_for_writing,
+)
 from evalindex.database.queries import LOGS, ROOTS, LogRow, RootRow
 from evalindex.errors import NotAnIndex
 
@@ -37,6 +44,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 _ADD_MEMBER = "INSERT INTO member VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _REFRESH = "UPDATE log SET version = ? WHERE log_id = ?"
 
+_OBJECTS = "SELECT type, name, sql FROM sqlite_master"
 _PARSER = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'parser'"
 # Rows of an older parser prove nothing any more: neither their version nor their digest can match.
 _DISTRUST = "UPDATE log SET version = NULL, digest = zeroblob(0) WHERE digest IS NOT NULL"
@@ -73,11 +81,7 @@ class IndexWriter:
         try:
             self._open()
             if replace_damaged:
-                with naming_errors(path, writing=True):
-                    (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
-                if verdict != "ok":
-                    self._connection.close()
-                    raise NotAnIndex(f"the index is damaged ({verdict})", log=path)
+                self._check()
         except NotAnIndex:
             if not (replace_damaged and is_ours(path)):
                 raise
@@ -92,9 +96,27 @@ class IndexWriter:
             if schema < SCHEMA:
                 self._migrate()
             with self._transaction() as connection:
-                if connection.execute(_PARSER).fetchone()[0] < PARSER:
+                (parser,) = connection.execute(_PARSER).fetchone() or (0,)
+                if parser < PARSER:
                     connection.execute(_DISTRUST)
                     connection.execute(_SET_PARSER, (str(PARSER),))
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _check(self) -> None:
+        """Raise `NotAnIndex` if the file is damaged, or lacks what migrations make."""
+        from evalindex.database.migrate import upgrade
+
+        ideal = sqlite3.connect(":memory:", isolation_level=None)
+        upgrade(ideal)
+        objects = set(ideal.execute(_OBJECTS))
+        ideal.close()
+        try:
+            with naming_errors(self.path, writing=True):
+                (verdict,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+                if verdict != "ok" or not objects <= set(self._connection.execute(_OBJECTS)):
+                    raise damaged(self.path, verdict)
         except BaseException:
             self._connection.close()
             raise

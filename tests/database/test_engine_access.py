@@ -226,10 +226,13 @@ def test_a_full_disk_is_named_and_nothing_is_lost(
     filler = fill(small_disk, leave=leave)
     with pytest.raises(evalindex.IndexNotWritable, match="full"):
         evalindex.build(root, index, full=full)
-    with evalindex.open(index) as opened:
-        assert opened.read(root / "a.eval", 7, as_="bytes") == right
-    assert all_rows(index)["member"] == before["member"]
+    try:
+        with evalindex.open(index) as opened:
+            assert opened.read(root / "a.eval", 7, as_="bytes") == right
+    except evalindex.IndexBusy as error:  # no room for SQLite's shared memory
+        assert "full" in error.reason
     filler.unlink()
+    assert all_rows(index)["member"] == before["member"]
     (root / "big.eval").unlink()
     evalindex.build(root, index)
     assert all_rows(index) == before
