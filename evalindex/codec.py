@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Protocol, cast
 import zstandard
 
 from evalindex.errors import CorruptMember, UnsupportedMember
-from evalindex.zip import LOCAL_SIZE, parse_local_header
+from evalindex.zip import parse_local_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,9 +53,7 @@ def data_start(member: Member, data: bytes | memoryview) -> int:
     if found is None:
         raise CorruptMember(f"no member {member.name!r} at offset {member.header_offset:,}")
     start, name = found
-    wanted = member.name.encode()
-    # A header that is cut off by the end of `data` can only be compared as far as it goes.
-    if len(data) >= LOCAL_SIZE + len(wanted) and name != wanted:
+    if name != member.name.encode():
         raise CorruptMember(
             f"member {name.decode(errors='replace')!r} is where {member.name!r} should be"
         )
@@ -105,8 +103,9 @@ def _unzstd(data: bytes | memoryview, size: int) -> bytes:
         decompressor = _local.zstd
     except AttributeError:
         decompressor = _local.zstd = zstandard.ZstdDecompressor()
-    if 0 < size <= _ONE_SHOT:
-        # One call in C, but it stops at the end of the first frame without a word.
+    if 0 < size <= _ONE_SHOT and zstandard.frame_content_size(data) <= size:
+        # One call in C, but it stops at the end of the first frame without a word, and takes the
+        # frame's word for how much memory it needs.
         result: bytes = decompressor.decompress(data, max_output_size=size)
         if len(result) == size:
             return result

@@ -34,10 +34,16 @@ def decode_sample(
         sample = _exact(data, exclude_fields)
     if not isinstance(sample, dict):
         raise CorruptMember(f"the member of id {id!r} epoch {epoch} is no JSON object")
-    found = sample.get("id"), sample.get("epoch")
-    if str(found[0]) != id or found[1] != epoch:
+    found_id, found_epoch = sample.get("id"), sample.get("epoch")
+    # By type too: to Python, True is 1 and so is 1.0.
+    if (
+        type(found_id) not in (str, int)
+        or str(found_id) != id
+        or type(found_epoch) is not int
+        or found_epoch != epoch
+    ):
         raise CorruptMember(
-            f"the member of id {id!r} epoch {epoch} holds id {found[0]!r} epoch {found[1]!r}"
+            f"the member of id {id!r} epoch {epoch} holds id {found_id!r} epoch {found_epoch!r}"
         )
     return sample
 

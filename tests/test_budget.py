@@ -62,6 +62,8 @@ def test_a_call_is_bounded_by_its_own_limit_too() -> None:
     account = Account(budget, 10)
     assert account.hold(0, 10, always=False)
     assert not account.hold(1, 1, always=False)
+    account.release(0)
+    assert account.hold(1, 10, always=False)
     assert Account(budget, None).hold(0, MOST - 10, always=False)
 
 

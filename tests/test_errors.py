@@ -31,6 +31,8 @@ ALSO: dict[str, tuple[type[BaseException], ...]] = {
     "IndexTooNew": (),
     "IndexOutdated": (),
     "IndexBusy": (),
+    "IndexEmpty": (errors.IndexBusy,),
+    "IndexEmpty": (),
     "IndexNotWritable": (OSError,),
     "IndexClosed": (ValueError,),
     "MissingExtra": (ImportError,),

@@ -143,6 +143,19 @@ def test_a_builder_killed_while_it_replaces_or_forgets_leaves_old_or_new(
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     os.close(pipe)
+    try:
+        _check_old_or_new(root)
+    except evalindex.IndexBusy:
+        pass  # killed while it changed SQLite's journal mode
+    evalindex.build(root)
+    _check_old_or_new(root)
+    rows = all_rows(root / "evalindex.db")
+    remove_index(root)
+    evalindex.build(root)
+    assert all_rows(root / "evalindex.db") == rows
+
+
+def _check_old_or_new(root: Path) -> None:
     with evalindex.open(root) as index:
         for number in range(LOGS):
             path = root / f"{number:02}.eval"
@@ -154,11 +167,6 @@ def test_a_builder_killed_while_it_replaces_or_forgets_leaves_old_or_new(
             elif number < 6:  # each takes the time of three tries
                 with pytest.raises(evalindex.LogNotFound):
                     index.read(path, number)
-    evalindex.build(root)
-    rows = all_rows(root / "evalindex.db")
-    remove_index(root)
-    evalindex.build(root)
-    assert all_rows(root / "evalindex.db") == rows
 
 
 def test_builders_of_one_root_at_once_all_end_well(

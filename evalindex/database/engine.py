@@ -150,11 +150,12 @@ def _named(error: sqlite3.Error, path: str, writing: bool) -> EvalIndexError:
             return IndexNotWritable(
                 "the index cannot be written here", log=path, hint="name another file with --index"
             )
-        # An index at rest can be read without writing a byte; this one is in WAL mode.
+        # An index at rest can be read without writing a byte. This one is in WAL mode in a place
+        # that cannot be written, or its builder was killed while it changed the mode.
         return IndexBusy(
-            "a build of the index has not ended or was stopped, and this place cannot be written",
+            "a build of the index was stopped or has not ended, and it cannot be read as it is",
             log=path,
-            hint="run `evalindex build` where it can be written; that leaves an index for readers",
+            hint="run `evalindex build` where it can be written",
         )
     return damaged(path, text)
 

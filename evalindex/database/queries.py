@@ -103,8 +103,10 @@ class IndexReader:
         _readers.add(self)
 
     def _open(self) -> sqlite3.Connection:
-        self._identity = _identity(self.path)
-        return open_for_reading(self.path)
+        identity = _identity(self.path)
+        connection = open_for_reading(self.path)
+        self._identity = identity
+        return connection
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

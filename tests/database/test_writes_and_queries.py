@@ -64,7 +64,7 @@ def reader(writer: IndexWriter) -> Iterator[IndexReader]:
 
 def found(reader: IndexReader, root_id: int, path: str, *names: str) -> dict[str, int]:
     """The CRC of each member that was found."""
-    answer = reader.find(root_id, path, names, chunked_name)
+    (answer,) = reader.find([(root_id, path, names)], chunked_name)
     assert answer is not None
     return {name: member.crc32 for name, member in answer[1].items()}
 
@@ -104,12 +104,16 @@ def test_a_lookup_of_many_names_reports_each_once(
     writer: IndexWriter, reader: IndexReader, root_id: int
 ) -> None:
     writer.put(root_id, "a.eval", facts(), [row("b"), row("c")])
-    answer = reader.find(root_id, "a.eval", ["c", "x", "b", "c"], chunked_name)
+    questions = [
+        (root_id, "b.eval", ["c"]),
+        (root_id, "a.eval", ["c", "x", "b", "c"]),
+        (root_id + 1, "a.eval", ["c"]),
+    ]
+    unknown, answer, elsewhere = reader.find(questions, chunked_name)
+    assert unknown is elsewhere is None
     assert answer is not None
     assert sorted(answer[1]) == ["b", "c"]
     assert answer[0].version == "v1"
-    assert reader.find(root_id, "b.eval", ["c"], chunked_name) is None
-    assert reader.find(root_id + 1, "a.eval", ["c"], chunked_name) is None
 
 
 def test_a_name_that_is_missing_is_looked_up_in_its_other_shape(
