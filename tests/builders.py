@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+import signal
 import sqlite3
 import struct
 import tempfile
@@ -238,6 +239,7 @@ def in_fork(job: Callable[[], T]) -> T:
     pid = os.fork()
     if pid == 0:
         try:
+            _end_if_it_hangs()
             os.close(receive)
             try:
                 answer: tuple[bool, object] = (True, job())
@@ -255,6 +257,12 @@ def in_fork(job: Callable[[], T]) -> T:
     if not fine:
         raise value
     return cast("T", value)
+
+
+def _end_if_it_hangs() -> None:
+    """A forked child that waits for ever would outlive the tests."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(100)
 
 
 def as_nobody(job: Callable[[], T], *, refused: Path) -> T:
@@ -306,6 +314,7 @@ def together(count: int, job: Callable[[int], object]) -> None:
         if pid == 0:
             code = 1
             try:
+                _end_if_it_hangs()
                 os.close(starter)
                 os.read(ready, 1)  # until all are there
                 job(number)

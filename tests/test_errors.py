@@ -32,7 +32,6 @@ ALSO: dict[str, tuple[type[BaseException], ...]] = {
     "IndexOutdated": (),
     "IndexBusy": (),
     "IndexEmpty": (errors.IndexBusy,),
-    "IndexEmpty": (),
     "IndexNotWritable": (OSError,),
     "IndexClosed": (ValueError,),
     "MissingExtra": (ImportError,),
