@@ -29,7 +29,7 @@ _HIGHEST_RATIO = 2**15
 _local = threading.local()
 
 #: What the decompressors raise.
-DAMAGE = (zlib.error, zstandard.ZstdError, MemoryError)
+DAMAGE = (zlib.error, zstandard.ZstdError)
 
 
 def check_supported(member: Member) -> None:
@@ -73,6 +73,11 @@ def unpack(member: Member, data: bytes | memoryview) -> bytes:
         result = _UNPACK[member.method](data, member.uncompressed_size)
     except DAMAGE as error:
         raise CorruptMember(f"member {member.name!r} cannot be decompressed: {error}") from None
+    except MemoryError:
+        raise UnsupportedMember(
+            f"member {member.name!r} has {member.uncompressed_size:,} bytes, more than fit in memory",
+            hint="stream it",
+        ) from None
     if len(result) != member.uncompressed_size:
         raise CorruptMember(
             f"member {member.name!r} does not have the {member.uncompressed_size:,} bytes "

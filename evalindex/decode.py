@@ -43,9 +43,15 @@ def decode_sample(
         or found_epoch != epoch
     ):
         raise CorruptMember(
-            f"the member of id {id!r} epoch {epoch} holds id {found_id!r} epoch {found_epoch!r}"
+            f"the member of id {id!r} epoch {epoch} holds "
+            f"id {_short(found_id)} epoch {_short(found_epoch)}"
         )
     return sample
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def normalized_exclusions(exclude_fields: Collection[str] | None) -> frozenset[str]:

@@ -26,6 +26,7 @@ _SAMPLE = re.compile(
     r"samples/(.*)_epoch_(0|-?[1-9][0-9]{0,17})(\.json|/sample\.json)", re.DOTALL | re.ASCII
 )
 _SUGGESTIONS = 3
+_LONGEST_INT = 13_000  # bits; Python turns no int of more than 4,300 digits into text
 _EPOCH_LIMIT = 10**18
 _IMPOSSIBLE = re.compile("[\0\ud800-\udfff]")
 
@@ -88,9 +89,13 @@ def checked_epoch(epoch: Any) -> int:
 def _checked_int(value: Any, rule: str) -> int:
     if not isinstance(value, (bool, float)):
         try:
-            return operator.index(value)
+            number = operator.index(value)
         except TypeError:
             pass
+        else:
+            if number.bit_length() > _LONGEST_INT:
+                raise ValueError(f"{rule}, of 4,000 digits at most")
+            return number
     hint = f"; did you mean {int(value)!r}?" if _is_whole(value) else ""
     raise TypeError(f"{rule}, not {type(value).__name__} {value!r}{hint}")
 

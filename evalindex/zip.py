@@ -75,7 +75,7 @@ class Directory(NamedTuple):
         return None if row is None else Member(name, *row[:6])
 
     def members(self) -> list[Member]:
-        """All live members, in the order of their entries."""
+        """All live members, each where its name was first seen."""
         return [Member(name, *row[:6]) for name, row in self.rows.items()]
 
 
@@ -159,7 +159,7 @@ def parse_directory(data: bytes, end: End) -> Directory:
     try:
         rows = _read_rows(data)
     except error:
-        raise NotAnEvalLog("its zip directory is cut inside an entry") from None
+        raise NotAnEvalLog("its zip directory, or an entry in it, is cut short") from None
     if len(rows) != end.entries and (end.zip64 or len(rows) & _MAX16 != end.entries):
         raise NotAnEvalLog(
             f"its zip directory holds {len(rows):,} entries, its end record counts {end.entries:,}"
@@ -221,7 +221,7 @@ def _read_rows(data: bytes) -> list[_Row]:
         rows.append((flags, method, crc32, compressed, uncompressed, offset, data[name_at:stop]))
         at = stop + extra_size + comment_size
     if at != len(data):
-        raise NotAnEvalLog("its zip directory is cut inside an entry")
+        raise NotAnEvalLog("its zip directory, or an entry in it, is cut short")
     return rows
 
 

@@ -231,3 +231,10 @@ def test_threads_share_one_index(index: evalindex.Index, log: Path) -> None:
 def test_on_stale_takes_two_words(log: Path) -> None:
     with pytest.raises(ValueError, match="on_stale"):
         evalindex.open(log, on_stale="ignore")  # type: ignore[arg-type]
+
+
+def test_a_number_too_long_for_text_is_refused_by_name(index: evalindex.Index, log: Path) -> None:
+    for key in (10**5000, (1, 10**5000)):
+        with pytest.raises(ValueError, match="digits"):
+            index.read_samples(log, [key])
+    assert index.read(log, 10**3000, errors="skip") is None
