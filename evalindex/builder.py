@@ -5,6 +5,7 @@ The room is not called `build`, which is the name of the function that users cal
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
@@ -21,6 +22,7 @@ from evalindex.errors import (
     LogUnreadable,
     NotAnEvalLog,
     RootUnreadable,
+    printable,
 )
 from evalindex.home import build_target, named_index
 from evalindex.place import (
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 # Reading is a system call or two and parsing holds the GIL: more threads only help cold disks.
 _JOBS = 4
 
+_logger = logging.getLogger("evalindex")
 _TIMESTAMPED = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}")
 
 
@@ -98,6 +101,13 @@ def build(
     named = named_index(index)
     targets = [build_target(argument, named) for argument in arguments]
     tally = _Tally()
+    for target in targets:
+        if target.in_cache:
+            _logger.warning(
+                "nothing can be written in %s: its index is %s",
+                printable(target.location),
+                printable(target.index_file),
+            )
     with progress or Silent() as listener:
         for file in dict.fromkeys(target.index_file for target in targets):
             writer = IndexWriter(file, replace_damaged=full)

@@ -75,7 +75,7 @@ def unpack(member: Member, data: bytes | memoryview) -> bytes:
         raise CorruptMember(f"member {member.name!r} cannot be decompressed: {error}") from None
     except MemoryError:
         raise UnsupportedMember(
-            f"member {member.name!r} has {member.uncompressed_size:,} bytes, more than fit in memory",
+            f"member {member.name!r} does not fit in memory: {member.uncompressed_size:,} bytes",
             hint="stream it",
         ) from None
     if len(result) != member.uncompressed_size:

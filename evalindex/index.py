@@ -220,7 +220,7 @@ class Index:
         max_bytes: int | None = None,
     ) -> list[Any]:
         """Samples of one log, in the order of the keys: ids (epoch 1) or (id, epoch) pairs."""
-        requests = requests_in_log(keys, self._places().locate(log))
+        requests = requests_in_log(log, keys, self._places())
         answers = self._answers(requests, as_, exclude_fields, errors, True, concurrency, max_bytes)
         return [answer for _, answer in answers]
 

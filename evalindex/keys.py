@@ -17,7 +17,7 @@ from evalindex.read import Request
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from evalindex.place import Places
+    from evalindex.place import LogLike, Places
 
 
 def request(given: object, spot: Spot, id: Any, epoch: Any) -> Request:
@@ -28,19 +28,20 @@ def request(given: object, spot: Spot, id: Any, epoch: Any) -> Request:
     return Request(given, spot, id, epoch, name)
 
 
-def requests_in_log(keys: Iterable[Any], spot: Spot) -> Iterator[Request]:
-    """One request a key of this log."""
+def requests_in_log(log: LogLike, keys: Iterable[Any], places: Places) -> Iterator[Request]:
+    """One request a key of this log, whose name may turn out to name none."""
     if isinstance(keys, (str, bytes)):
         raise TypeError(f"keys are a list of ids or (id, epoch) pairs, not the text {keys!r}")
+    place = _locate(places, log)
     for key in keys:
         if _is_row(key):
-            yield request(key, spot, key.id, key.epoch)
+            yield _request(key, place, key.id, key.epoch)
         elif isinstance(key, (tuple, list)):
             if len(key) != 2:
                 raise TypeError(f"a key in a log is an id or (id, epoch), not {key!r}")
-            yield request(key, spot, *key)
+            yield _request(key, place, *key)
         else:
-            yield request(key, spot, key, 1)
+            yield _request(key, place, key, 1)
 
 
 def requests_across_logs(keys: Iterable[Any], places: Places) -> Iterator[Request]:
@@ -56,16 +57,22 @@ def requests_across_logs(keys: Iterable[Any], places: Places) -> Iterator[Reques
         text = log if isinstance(log, str) else None
         place = spots.get(text)
         if place is None or text is None:
-            try:
-                place = places.locate(log)
-            except EvalIndexError as error:
-                place = error
-            spots[text] = place
-        if isinstance(place, EvalIndexError):
-            nowhere = Spot(str(place.log), None, str(place.log))
-            yield request(key, nowhere, id, epoch)._replace(error=place)
-        else:
-            yield request(key, place, id, epoch)
+            place = spots[text] = _locate(places, log)
+        yield _request(key, place, id, epoch)
+
+
+def _locate(places: Places, log: LogLike) -> Spot | EvalIndexError:
+    try:
+        return places.locate(log)
+    except EvalIndexError as error:
+        return error
+
+
+def _request(given: object, place: Spot | EvalIndexError, id: Any, epoch: Any) -> Request:
+    if isinstance(place, Spot):
+        return request(given, place, id, epoch)
+    nowhere = Spot(str(place.log), None, str(place.log))
+    return request(given, nowhere, id, epoch)._replace(error=place)
 
 
 def _is_row(key: Any) -> bool:

@@ -6,6 +6,7 @@ link, which is an alias and resolved anew in each call.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
@@ -73,7 +74,10 @@ def spelled(log: LogLike) -> str:
         raise TypeError(f"a log is named by a str, a Path or an EvalLogInfo, not {log!r}")
     if _URL.match(text):
         raise LogUnreadable(
-            "only logs on a file system can be read", log=text, hint="copy the logs to a folder"
+            "only logs on a file system can be read",
+            log=text,
+            hint="copy the logs to a folder",
+            code=errno.ENOTSUP,
         )
     if "\0" in text:
         raise LogNotFound("no path holds a NUL character", log=text)

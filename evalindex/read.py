@@ -134,6 +134,9 @@ class _Window:
         self, finish: Callable[[Request, bytes], T]
     ) -> Iterator[tuple[Request, T | EvalIndexError]]:
         for position, request in enumerate(self._requests):
+            if request.error is not None:
+                yield request, request.error
+                continue
             log = self._logs[request.spot]
             while True:
                 if position not in self._ready:

@@ -238,3 +238,14 @@ def test_a_number_too_long_for_text_is_refused_by_name(index: evalindex.Index, l
         with pytest.raises(ValueError, match="digits"):
             index.read_samples(log, [key])
     assert index.read(log, 10**3000, errors="skip") is None
+
+
+@pytest.mark.parametrize("name", ["none.eval", "../none.eval", "/none/none.eval"])
+def test_a_log_that_is_not_there_is_an_answer_like_others(
+    index: evalindex.Index, name: str
+) -> None:
+    assert index.read(name, 1, errors="skip") is None
+    (answer,) = index.read_samples(name, [1], errors="return")
+    assert isinstance(answer, evalindex.LogNotFound)
+    with pytest.raises(FileNotFoundError):
+        index.read(name, 1)

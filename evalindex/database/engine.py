@@ -41,6 +41,7 @@ PARSER, OLDEST_PARSER = 1, 1
 _READ_TIMEOUT = 5.0
 _WRITE_TIMEOUT = 60.0
 _LITTLE_SPACE = 2**20
+_ANOTHER = "name another file with --index"
 _REBUILD = "run `evalindex build --full` to make it anew; logs are never touched"
 
 
@@ -147,9 +148,7 @@ def _named(error: sqlite3.Error, path: str, writing: bool) -> EvalIndexError:
         return kind("the disk is full", log=path, hint="free some space")
     if "readonly" in text or "unable to open" in text:
         if writing:
-            return IndexNotWritable(
-                "the index cannot be written here", log=path, hint="name another file with --index"
-            )
+            return IndexNotWritable("the index cannot be written here", log=path, hint=_ANOTHER)
         # An index at rest can be read without writing a byte. This one is in WAL mode in a place
         # that cannot be written, or its builder was killed while it changed the mode.
         return IndexBusy(
@@ -178,11 +177,13 @@ def _look_at(path: str) -> None:
             "there is no index here", log=path, hint="run `evalindex build` on the logs' folder"
         ) from None
     except OSError as error:
-        raise StoreDenied(f"the index cannot be read: {error.strerror}", log=path) from None
+        raise StoreDenied(
+            f"the index cannot be read: {error.strerror}", log=path, hint=_ANOTHER
+        ) from None
     if not stat.S_ISREG(status.st_mode):
-        raise NotAnIndex("it is no regular file", log=path)
+        raise NotAnIndex("it is no regular file", log=path, hint=_ANOTHER)
     if not os.access(path, os.R_OK):
-        raise StoreDenied("the index may not be read by this user", log=path)
+        raise StoreDenied("the index may not be read by this user", log=path, hint=_ANOTHER)
 
 
 def _schema_of(connection: sqlite3.Connection, path: str) -> int:
@@ -198,7 +199,7 @@ def _schema_of(connection: sqlite3.Connection, path: str) -> int:
         raise NotAnIndex(
             "this database belongs to another program",
             log=path,
-            hint="name another file with --index",
+            hint=_ANOTHER,
         )
     return 0
 

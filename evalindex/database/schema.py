@@ -20,7 +20,7 @@ from sqlalchemy import (
 metadata = MetaData()
 
 #: `parser`: version of the code that made the rows; `min_reader`: the oldest schema number whose
-#: evalindex can read this index; `created_by`: for people.
+#: evalindex can read this index.
 meta = Table(
     "meta",
     metadata,
