@@ -42,6 +42,8 @@ class Account:
         `always` is for the sample that is delivered next: it is never refused.
         """
         more = size - self._sizes.get(position, 0)
+        if not more:
+            return True
         too_much = self._most is not None and self._held + more > self._most
         if too_much and more > 0 and not always:
             return False

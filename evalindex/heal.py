@@ -66,12 +66,9 @@ class Healer:
         self._on_stale = on_stale
         self._said: set[str] = set()
 
-    def look_up(self, questions: Sequence[tuple[Spot, Sequence[str]]]) -> list[LogInCall]:
+    def look_up(self, questions: Sequence[tuple[Spot, Sequence[str]]]) -> list[Known | None]:
         """What is known of logs, and of the members that are wanted of each, without a look."""
-        return [
-            LogInCall(spot, wanted, known)
-            for (spot, wanted), known in zip(questions, self._logs.look_up(questions), strict=True)
-        ]
+        return self._logs.look_up(questions)
 
     def prove(self, log: LogInCall, file: LocalFile) -> Known:
         """What is known of the log that is open, proved to hold for it.

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 def request(given: object, spot: Spot, id: Any, epoch: Any) -> Request:
     """Raises `TypeError` for what is no id or no epoch."""
-    id, epoch = checked_id(id), checked_epoch(epoch)
+    # The usual types need no check, and there may be millions.
+    if type(id) is not str:
+        id = checked_id(id)
+    if epoch != 1 or type(epoch) is not int:
+        epoch = checked_epoch(epoch)
     text = str(id)
     name = sample_name(text, epoch) if can_exist(text, epoch) else None
     return Request(given, spot, id, epoch, name)

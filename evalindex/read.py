@@ -95,8 +95,10 @@ def _windows(requests: Iterable[Request]) -> Iterator[list[Request]]:
 class _Log(LogInCall):
     """A log of a window, and the window's requests for it."""
 
-    def __init__(self, log: LogInCall, positions: list[int]) -> None:
-        super().__init__(log.spot, log.wanted, log.known)
+    def __init__(
+        self, spot: Spot, wanted: list[str], known: Known | None, positions: list[int]
+    ) -> None:
+        super().__init__(spot, wanted, known)
         self.positions = positions
         #: The rows by which misses were told, and how often somebody was told.
         self.judged: object = None
@@ -128,7 +130,10 @@ class _Window:
             (spot, [name for position in found if (name := requests[position].name) is not None])
             for spot, found in positions.items()
         ]
-        self._logs = {log.spot: _Log(log, positions[log.spot]) for log in healer.look_up(questions)}
+        self._logs = {
+            spot: _Log(spot, wanted, known, positions[spot])
+            for (spot, wanted), known in zip(questions, healer.look_up(questions), strict=True)
+        }
 
     def answers(
         self, finish: Callable[[Request, bytes], T]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from evalindex import codec
 from evalindex.errors import CorruptMember, EvalIndexError
-from evalindex.heal import absence, last_word
+from evalindex.heal import LogInCall, absence, last_word
 from evalindex.stores.local import LocalFile
 
 if TYPE_CHECKING:
-    from evalindex.heal import Healer, LogInCall
+    from evalindex.heal import Healer
     from evalindex.model import Member
     from evalindex.read import Request
     from evalindex.stores import LogFile
@@ -98,7 +98,9 @@ def open_stream(healer: Healer, request: Request) -> io.BufferedReader:
     The log is healed until the member is found where it should be; after that nothing is tried
     again, since bytes have been handed out.
     """
-    (log,) = healer.look_up([(request.spot, [] if request.name is None else [request.name])])
+    wanted = [] if request.name is None else [request.name]
+    (known,) = healer.look_up([(request.spot, wanted)])
+    log = LogInCall(request.spot, wanted, known)
     while True:
         try:
             return io.BufferedReader(_open(healer, log, request), _CHUNK)
