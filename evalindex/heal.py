@@ -140,7 +140,7 @@ class Healer:
         import logging
 
         logging.getLogger("evalindex").warning(
-            "%s %s, so its directory was read again (`evalindex build` makes that lasting)",
+            "%s %s, so its directory was read from it (`evalindex build` makes that lasting)",
             printable(spot.location),
             what,
         )

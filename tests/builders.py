@@ -36,6 +36,15 @@ OLD_NS = time.time_ns() - 86_400 * 10**9
 SHARED_LOGS = Path(__file__).resolve().parents[2] / "shared" / "logs"
 
 
+#: Code that defines `peak()`: the most memory, in KiB, that its process has had. getrusage would
+#: count what the parent had before exec.
+PEAK = """
+def peak():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+"""
+
+
 def sample(id: str | int, epoch: int = 1, **fields: Any) -> dict[str, Any]:
     return {"id": id, "epoch": epoch, "input": f"question {id}", **fields}
 

@@ -15,6 +15,7 @@ import evalindex
 from evalindex.stores import local
 from tests.builders import (
     DEFLATE,
+    PEAK,
     STORED,
     ZSTD,
     Entry,
@@ -122,16 +123,16 @@ def test_what_cannot_be_streamed_is_named(tmp_path: Path) -> None:
             assert file.read() == b""
 
 
-_STREAM = """
-import resource, sys
+_STREAM = f"""{PEAK}
+import sys
 import evalindex, evalindex.stream
 with evalindex.open(sys.argv[1]) as index:
     with index.stream(sys.argv[1], 0) as file:
         file.read()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak()
     with index.stream(sys.argv[1], 1) as file:
         size = sum(len(part) for part in iter(lambda: file.read(1 << 20), b""))
-    print(size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    print(size, peak() - before)
 """
 
 
