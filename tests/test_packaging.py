@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import subprocess
 import sys
 import zipfile
@@ -16,8 +16,15 @@ from tests.builders import members_by_zipfile, sample, sample_member, write_log
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
+# The system's certificates are to be trusted, as pip does.
+_UV = (sys.executable, "-m", "uv")
+_ENVIRONMENT = {**os.environ, "UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}
+
+
 def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True)
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, env=_ENVIRONMENT
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -25,11 +32,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dist")
-    uv = shutil.which("uv")
-    command: list[str | Path] = (
-        [uv, "build"] if uv else [sys.executable, "-m", "hatchling", "build"]
-    )
-    run(*command, *(["--wheel", "--out-dir"] if uv else ["-t", "wheel", "-d"]), out, cwd=REPOSITORY)
+    run(*_UV, "build", "--wheel", "--out-dir", out, cwd=REPOSITORY)
     (path,) = out.glob("*.whl")
     return path
 
@@ -38,13 +41,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bin(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment with the wheel and what it depends on, and nothing else."""
     environment = tmp_path_factory.mktemp("environment")
-    uv = shutil.which("uv")
-    if uv:
-        run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, ".", cwd=environment)
-        run(uv, "pip", "install", "--python", "bin/python", wheel, cwd=environment)
-    else:
-        run(sys.executable, "-m", "venv", ".", cwd=environment)
-        run("bin/python", "-m", "pip", "install", wheel, cwd=environment)
+    run(*_UV, "venv", "--quiet", "--clear", "--python", sys.executable, ".", cwd=environment)
+    run(*_UV, "pip", "install", "--python", "bin/python", wheel, cwd=environment)
     return environment / "bin"
 
 
