@@ -35,7 +35,8 @@ if TYPE_CHECKING:
         StoreDenied,
         UnsupportedMember,
     )
-    from evalindex.index import Index, SampleRow, open
+    from evalindex.index import Index, open
+    from evalindex.listing import SampleRow
     from evalindex.model import SampleKey
 
 __version__ = "0.1.0"
@@ -76,7 +77,7 @@ _ROOM_OF = {
     "BuildReport": "builder",
     "Index": "index",
     "SampleKey": "model",
-    "SampleRow": "index",
+    "SampleRow": "listing",
     "build": "builder",
     "open": "index",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from evalindex.budget import Budget
 from evalindex.database.queries import IndexReader
@@ -11,7 +11,7 @@ from evalindex.errors import EvalIndexError, IndexClosed, IndexNotFound, LogNotF
 from evalindex.heal import Healer, OnStale
 from evalindex.home import find_index, named_index
 from evalindex.keys import request, requests_across_logs, requests_in_log
-from evalindex.names import parse_sample_name
+from evalindex.listing import SampleRow, list_samples
 from evalindex.place import Places, spelled
 from evalindex.read import Request, read
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import SupportsIndex
 
-    from evalindex.model import Member
-    from evalindex.place import LogLike, Spot
+    from evalindex.place import LogLike
     from evalindex.progress import Progress
     from evalindex.status import IndexStatus
     from evalindex.verify import VerifyReport
@@ -31,22 +30,6 @@ if TYPE_CHECKING:
     Errors = Literal["raise", "skip", "return"]
 
 _MAX_BYTES = 16 * 2**20
-
-
-class SampleRow(NamedTuple):
-    """One sample of a log, as the log's directory lists it; can be passed as a key.
-
-    `log` is the full path, `path` the part below the root; `id` is the text of the member's name;
-    sizes are in bytes. `chunked` samples are listed, but cannot be read yet.
-    """
-
-    log: str
-    path: str
-    id: str
-    epoch: int
-    chunked: bool
-    bytes: int
-    compressed_bytes: int
 
 
 def open(
@@ -301,7 +284,7 @@ class Index:
     def samples(self, log: LogLike) -> Iterator[SampleRow]:
         """The samples that a log has now, in file order, without reading any."""
         spot = self._places().locate(log)
-        return _sample_rows(spot, self._healer.members(spot))
+        return list_samples(self._healer, spot)
 
     def status(self, where: LogLike | None = None) -> IndexStatus:
         """The index itself, and for each log of a folder (or one log, or all that was opened)
@@ -404,18 +387,3 @@ def _delivered(answers: Iterator[tuple[Request, Any]], errors: Errors) -> Iterat
                 raise answer
             continue
         yield asked.given, answer
-
-
-def _sample_rows(spot: Spot, members: Iterable[Member]) -> Iterator[SampleRow]:
-    for member in members:
-        sample = parse_sample_name(member.name)
-        if sample is not None:
-            yield SampleRow(
-                spot.location,
-                spot.path,
-                sample.id,
-                sample.epoch,
-                sample.chunked,
-                member.uncompressed_size,
-                member.compressed_size,
-            )
