@@ -25,6 +25,8 @@ from urllib.parse import quote
 import zipfile_zstd  # noqa: F401  (adds method 93 to zipfile)
 import zstandard
 
+from evalindex.database import migrate
+
 T = TypeVar("T")
 
 STORED, DEFLATE, ZSTD = 0, 8, 93
@@ -282,21 +284,25 @@ def as_nobody(job: Callable[[], T], *, refused: Path) -> T:
     have been imported before, which a build and a read by root see to.
     """
     _warm_up()
+    with public_folder() as folder:
+        # Alembic reads the migrations when they run, from wherever this checkout is.
+        shutil.copytree(migrate._migrations(), folder / "migrations")
+        return in_fork(lambda: _without_rights(job, refused, folder / "migrations"))
 
-    def without_rights() -> T:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-        try:
-            if refused.is_dir():
-                (refused / "probe").touch()
-            else:
-                refused.read_bytes()
-        except PermissionError:
-            return job()
-        raise AssertionError(f"{refused} was not refused")
 
-    return in_fork(without_rights)
+def _without_rights(job: Callable[[], T], refused: Path, migrations: Path) -> T:
+    migrate._migrations = lambda: migrations
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+    try:
+        if refused.is_dir():
+            (refused / "probe").touch()
+        else:
+            refused.read_bytes()
+    except PermissionError:
+        return job()
+    raise AssertionError(f"{refused} was not refused")
 
 
 @lru_cache(maxsize=1)
