@@ -21,8 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import anyio
 import zstandard
-from inspect_ai.log import read_eval_log_samples_by_id
+from inspect_ai._util.asyncfiles import AsyncFilesystem
+from inspect_ai.log import read_eval_log_sample_async, read_eval_log_samples_by_id
 from make_logs import make_logs
 
 import evalindex
@@ -76,12 +78,22 @@ import evalindex
 with evalindex.open({index!r}) as index:
     out = [s["id"] for s in index.read_samples({log!r}, {ids!r})]
 """,
+    "get": """
+import sys
+from evalindex.cli import main
+sys.argv = ["evalindex", "get", "--keys", {keys!r}, "--out", {keys!r} + ".out"]
+main()
+""",
     "python": "out = []",
 }
 
 
 def cold(case: Case, who: str) -> Route:
-    code = _COLD[who].format(log=str(case.log), index=str(case.index_file), ids=case.ids)
+    keys = case.index_file.with_name("keys.csv")
+    keys.write_text("log,id\n" + "".join(f"{case.log},{id}\n" for id in case.ids))
+    code = _COLD[who].format(
+        log=str(case.log), index=str(case.index_file), ids=case.ids, keys=str(keys)
+    )
 
     def run() -> list[int]:
         subprocess.run([sys.executable, "-c", code], check=True)
@@ -128,6 +140,44 @@ def warm_one(case: Case) -> list[Route]:
 
     work = f"{case.name}: one sample, opened anew"
     return [Route(work, "inspect", inspects), Route(work, "bytes", ours)]
+
+
+def many_logs(logs: int) -> list[Route]:
+    """One sample from each of many logs, beside inspect at its best: one file system, 8 at once."""
+    folder = _DATA / f"many-{logs}-50"
+    if not folder.exists():
+        print(f"making {folder} ...", file=sys.stderr)
+        make_logs(folder, logs=logs, samples=50)
+    evalindex.build(folder)
+    index = evalindex.open(folder)
+    keys = [(str(log), 7) for log in sorted(folder.glob("*.eval"))]
+    assert len(keys) == logs
+
+    async def at_best() -> list[int]:
+        found: list[int] = []
+        limiter = anyio.CapacityLimiter(8)
+
+        async def one(log: str, id: int) -> None:
+            async with limiter:
+                found.append(int((await read_eval_log_sample_async(log, id)).id))
+
+        async with AsyncFilesystem(), anyio.create_task_group() as group:
+            for log, id in keys:
+                group.start_soon(one, log, id)
+        return found
+
+    def as_bytes() -> list[int]:
+        return [len(value) for _, value in index.iter_samples(keys, as_="bytes")]
+
+    def as_dicts() -> list[int]:
+        return [value["id"] for _, value in index.iter_samples(keys)]
+
+    work = f"one sample of each of {logs} logs"
+    return [
+        Route(work, "inspect", lambda: anyio.run(at_best)),
+        Route(work, "bytes", as_bytes),
+        Route(work, "dict", as_dicts),
+    ]
 
 
 def floor(case: Case) -> Route:
@@ -194,7 +244,8 @@ def main() -> None:
         routes += [warm_inspect(case), warm_ours(case, "bytes"), warm_ours(case, "dict")]
         routes.append(floor(case))
     routes += warm_one(small)
-    routes += [cold(small, who) for who in ("inspect", "bytes", "dict", "python")]
+    routes += many_logs(100 if options.quick else 1_000)
+    routes += [cold(small, who) for who in ("inspect", "bytes", "dict", "get", "python")]
     medians = measure(routes, options.rounds)
     report(medians)
     if options.json:
