@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from evalindex.index import Index, open
     from evalindex.listing import SampleRow
     from evalindex.model import SampleKey
+    from evalindex.status import IndexStatus, LogStatus
+    from evalindex.verify import Finding, VerifyReport
 
 __version__ = "0.1.0"
 
@@ -46,6 +48,7 @@ __all__ = [
     "BuildReport",
     "CorruptMember",
     "EvalIndexError",
+    "Finding",
     "Index",
     "IndexBusy",
     "IndexClosed",
@@ -53,8 +56,10 @@ __all__ = [
     "IndexNotFound",
     "IndexNotWritable",
     "IndexOutdated",
+    "IndexStatus",
     "IndexTooNew",
     "LogNotFound",
+    "LogStatus",
     "LogUnreadable",
     "MissingExtra",
     "NotAnEvalLog",
@@ -66,6 +71,7 @@ __all__ = [
     "StaleLog",
     "StoreDenied",
     "UnsupportedMember",
+    "VerifyReport",
     "__version__",
     "build",
     "open",
@@ -75,9 +81,13 @@ __all__ = [
 # Whatever is public and not named here is an error.
 _ROOM_OF = {
     "BuildReport": "builder",
+    "Finding": "verify",
     "Index": "index",
+    "IndexStatus": "status",
+    "LogStatus": "status",
     "SampleKey": "model",
     "SampleRow": "listing",
+    "VerifyReport": "verify",
     "build": "builder",
     "open": "index",
 }

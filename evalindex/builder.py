@@ -193,7 +193,9 @@ class _Job:
             if outcome.gone:
                 there.discard(outcome.path)
         self._forget_gone(known, there, unlisted)
-        if not self._below:
+        if not os.path.isdir(self._root):
+            self._writer.drop_root(self._root_id)
+        elif not self._below:
             self._writer.set_built(self._root_id, started)
 
     def _list(self, known: dict[str, LogRow]) -> tuple[list[Listed], set[str]]:
@@ -284,8 +286,6 @@ class _Job:
             if not os.path.islink(error.log):
                 return _Outcome(path, row, gone=True)
             error = LogUnreadable("the link leads nowhere", log=error.log)
-        elif isinstance(error, NotAnEvalLog):
-            error.hint = "the eval may be writing it; otherwise see `inspect log recover`"
         facts = LogFacts(
             "unreadable", error.reason, None, None, None, None, 0, 0, 0, time.time_ns()
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
+from evalindex.errors import NotAnEvalLog
 from evalindex.zip import TAIL, Directory, find_end, parse_directory
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ class ReadDirectory(NamedTuple):
 
 def read_directory(file: LogFile) -> ReadDirectory:
     """Read and parse the directory of an open log. Raises `NotAnEvalLog`."""
+    try:
+        return _read_directory(file)
+    except NotAnEvalLog as error:
+        error.hint = "it may be being written just now; otherwise restore it from a copy"
+        raise
+
+
+def _read_directory(file: LogFile) -> ReadDirectory:
     tail_start = max(0, file.size - TAIL)
     tail = file.read(tail_start, file.size)
     # A log that is being cut while it is read has a shorter tail: no end record, or a wrong one.

@@ -20,7 +20,7 @@ from evalindex.errors import (
     UnsupportedMember,
     printable,
 )
-from evalindex.known import Known, KnownLogs
+from evalindex.known import Known, KnownLogs, Question
 from evalindex.stores.local import LocalFile
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _SAID = 10_000
 class LogInCall:
     """What happens to one log within one window of a call."""
 
-    def __init__(self, spot: Spot, wanted: Sequence[str], known: Known | None) -> None:
+    def __init__(self, spot: Spot, wanted: Sequence[str] | None, known: Known | None) -> None:
         self.spot = spot
         self.wanted = wanted
         self.known = known
@@ -66,8 +66,8 @@ class Healer:
         self._on_stale = on_stale
         self._said: set[str] = set()
 
-    def look_up(self, questions: Sequence[tuple[Spot, Sequence[str]]]) -> list[Known | None]:
-        """What is known of logs, and of the members that are wanted of each, without a look."""
+    def look_up(self, questions: Sequence[Question]) -> list[Known | None]:
+        """What is known of logs and of their members, without a look at them."""
         return self._logs.look_up(questions)
 
     def prove(self, log: LogInCall, file: LocalFile) -> Known:
@@ -121,7 +121,8 @@ class Healer:
 
     def members(self, spot: Spot) -> list[Member]:
         """All members that a log has now, in file order."""
-        log = LogInCall(spot, (), self._logs.look_up_whole(spot))
+        (known,) = self._logs.look_up([(spot, None)])
+        log = LogInCall(spot, None, known)
         while True:
             try:
                 with closing(LocalFile(spot.location)) as file:
@@ -154,10 +155,17 @@ def absence(
         return SampleNotFound([key])
     if known.find(names.chunked_name(name)) is not None:
         return UnsupportedMember(
-            f"id {key.id!r} epoch {key.epoch} is a chunked sample", log=key.log
+            f"id {key.id!r} epoch {key.epoch} is a chunked sample",
+            log=key.log,
+            hint="chunked samples cannot be read yet; inspect's viewer shows them",
         )
-    near = names.near(str(key.id), key.epoch, known.neighbours(name)) if suggest else []
-    return SampleNotFound([key], near=near)
+    if not suggest:
+        return SampleNotFound([key])
+    neighbours = known.neighbours(name)
+    near = names.near(str(key.id), key.epoch, neighbours)
+    some = [] if near else names.some(neighbours)
+    hint = None if near else f"it has {', '.join(some)}" if some else "it has no samples"
+    return SampleNotFound([key], near=near, hint=hint)
 
 
 def may_pass(log: LogInCall, error: EvalIndexError) -> bool:

@@ -12,6 +12,7 @@ from evalindex.errors import (
     IndexEmpty,
     IndexNotWritable,
     LogNotFound,
+    NotAnEvalLog,
     NotAnIndex,
     RootUnreadable,
 )
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 INDEX_NAME = "evalindex.db"
 INDEX_VARIABLE = "EVALINDEX_INDEX"
+CONVERT_HINT = "a log in the .json format: inspect log convert --to eval --output-dir DIR LOG"
 
 
 class Target(NamedTuple):
@@ -77,6 +79,10 @@ def build_target(argument: LogLike, index: str | None) -> Target:
     location = os.path.realpath(text)
     if one_log and not os.path.lexists(text):
         raise LogNotFound("no such log", log=location)
+    if not one_log and os.path.isfile(location):
+        raise NotAnEvalLog(
+            "it is neither a folder nor an .eval log", log=location, hint=CONVERT_HINT
+        )
     if not is_text(location):
         raise RootUnreadable("its name is not UTF-8", log=location, hint="rename it")
     if index is not None:

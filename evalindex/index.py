@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 from evalindex.budget import Budget
 from evalindex.database.queries import IndexReader
-from evalindex.errors import EvalIndexError, IndexClosed, IndexNotFound, LogNotFound
+from evalindex.errors import (
+    EvalIndexError,
+    IndexClosed,
+    IndexNotFound,
+    LogNotFound,
+    NotAnEvalLog,
+)
 from evalindex.heal import Healer, OnStale
-from evalindex.home import find_index, named_index
+from evalindex.home import CONVERT_HINT, find_index, named_index
 from evalindex.keys import request, requests_across_logs, requests_in_log
 from evalindex.listing import SampleRow, list_samples
 from evalindex.place import Places, spelled
@@ -28,6 +34,8 @@ if TYPE_CHECKING:
 
     As = Literal["dict", "bytes"]
     Errors = Literal["raise", "skip", "return"]
+
+K = TypeVar("K")
 
 _MAX_BYTES = 16 * 2**20
 
@@ -50,6 +58,7 @@ def open(
     """
     if on_stale not in ("refresh", "error"):
         raise ValueError(f'on_stale is "refresh" or "error", not {on_stale!r}')
+    _check_limits(concurrency=concurrency, max_bytes=max_bytes)
     path = os.path.abspath(spelled(where))
     base: str | None = None
     index: str | None = path
@@ -60,6 +69,8 @@ def open(
             raise IndexNotFound(
                 "nothing is indexed here", log=path, hint="run `evalindex build` on this folder"
             )
+    elif path.endswith(".json"):
+        raise NotAnEvalLog("it is no .eval log", log=path, hint=CONVERT_HINT)
     elif path.endswith(".eval"):
         if not os.path.lexists(path):
             raise LogNotFound("no such log", log=path)
@@ -210,19 +221,19 @@ class Index:
     @overload
     def iter_samples(
         self,
-        keys: Iterable[Any],
+        keys: Iterable[K],
         *,
         as_: Literal["bytes"],
         errors: Literal["raise", "skip"] = "raise",
         ordered: bool = True,
         concurrency: int | None = None,
         max_bytes: int | None = None,
-    ) -> Iterator[tuple[Any, bytes]]: ...
+    ) -> Iterator[tuple[K, bytes]]: ...
 
     @overload
     def iter_samples(
         self,
-        keys: Iterable[Any],
+        keys: Iterable[K],
         *,
         as_: Literal["dict"] = "dict",
         exclude_fields: Collection[str] | None = None,
@@ -230,12 +241,12 @@ class Index:
         ordered: bool = True,
         concurrency: int | None = None,
         max_bytes: int | None = None,
-    ) -> Iterator[tuple[Any, dict[str, Any]]]: ...
+    ) -> Iterator[tuple[K, dict[str, Any]]]: ...
 
     @overload
     def iter_samples(
         self,
-        keys: Iterable[Any],
+        keys: Iterable[K],
         *,
         as_: As = "dict",
         exclude_fields: Collection[str] | None = None,
@@ -243,11 +254,11 @@ class Index:
         ordered: bool = True,
         concurrency: int | None = None,
         max_bytes: int | None = None,
-    ) -> Iterator[tuple[Any, Any]]: ...
+    ) -> Iterator[tuple[K, Any]]: ...
 
     def iter_samples(
         self,
-        keys: Iterable[Any],
+        keys: Iterable[K],
         *,
         as_: As = "dict",
         exclude_fields: Collection[str] | None = None,
@@ -255,7 +266,7 @@ class Index:
         ordered: bool = True,
         concurrency: int | None = None,
         max_bytes: int | None = None,
-    ) -> Iterator[tuple[Any, Any]]:
+    ) -> Iterator[tuple[K, Any]]:
         """Samples of many logs, streamed in the order of the keys, each with the key it was given.
 
         Keys are (log, id, epoch), (log, id), or rows; any iterable, consumed once and not further
@@ -302,6 +313,7 @@ class Index:
     ) -> VerifyReport:
         """Read every member of each indexed log (or `sample` random ones), compare lengths,
         CRC-32s, names and ids, the index's rows with the logs, and check the index file."""
+        _check_limits(sample=sample)
         from evalindex.verify import verify
 
         return verify(
@@ -324,6 +336,7 @@ class Index:
         concurrency: int | None,
         max_bytes: int | None,
     ) -> Iterator[tuple[Any, Any]]:
+        _check_limits(concurrency=concurrency, max_bytes=max_bytes)
         if errors not in ("raise", "skip", "return"):
             raise ValueError(f'errors is "raise", "skip" or "return", not {errors!r}')
         answers = read(
@@ -353,6 +366,12 @@ class Index:
         if self._reader is not None:
             self._reader.close()
 
+    def __repr__(self) -> str:
+        return f"<evalindex.Index of {self.path or self._base}{', closed' if self._closed else ''}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an Index cannot be pickled: open it in each process")
+
     def __enter__(self) -> Index:
         return self
 
@@ -363,6 +382,12 @@ class Index:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _check_limits(**limits: int | None) -> None:
+    for name, limit in limits.items():
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise ValueError(f"{name} is a whole number of 1 or more, not {limit!r}")
 
 
 def _finisher(

@@ -24,6 +24,11 @@ _HEALED_LIMIT = 64 * 2**20  # bytes of memory (law 4)
 _ROW_SIZE = 350  # bytes of memory that a row of a directory takes, its name included
 _NEIGHBOURS = 500
 _VERSIONS = 100_000
+_NO_MEMBER = ("",)  # asks for the log alone
+
+
+#: A log, and the names of the members that are wanted of it; None is all of them.
+Question = tuple["Spot", "Sequence[str] | None"]
 
 
 class Known(NamedTuple):
@@ -50,8 +55,8 @@ class KnownLogs:
         self._healed_size = 0
         self._versions: dict[int, Version] = {}
 
-    def look_up(self, questions: Sequence[tuple[Spot, Sequence[str]]]) -> list[Known | None]:
-        """For each log and wanted members: what was healed, else what is indexed."""
+    def look_up(self, questions: Sequence[Question]) -> list[Known | None]:
+        """What was healed of each log, else what is indexed."""
         with self._lock:
             found: list[Known | None] = []
             for spot, _ in questions:
@@ -64,30 +69,25 @@ class KnownLogs:
             found[n] = known
         return found
 
-    def look_up_indexed(
-        self, questions: Sequence[tuple[Spot, Sequence[str]]]
-    ) -> list[Known | None]:
+    def look_up_indexed(self, questions: Sequence[Question]) -> list[Known | None]:
         """What the index has; None too for a log that was unreadable when it was built."""
         found: list[Known | None] = [None] * len(questions)
-        if self._reader is not None:
-            asked = {
-                n: (spot.root_id, spot.path, wanted)
-                for n, (spot, wanted) in enumerate(questions)
-                if spot.root_id is not None and wanted
-            }
-            if asked:
-                answers = self._reader.find(asked.values(), chunked_name)
-                for n, answer in zip(asked, answers, strict=True):
-                    found[n] = None if answer is None else self._known(*answer)
+        if self._reader is None:
+            return found
+        some: dict[int, tuple[int, str, Sequence[str]]] = {}
+        for n, (spot, wanted) in enumerate(questions):
+            if spot.root_id is None:
+                continue
+            if wanted is None:
+                answer = self._reader.members(spot.root_id, spot.path)
+                found[n] = None if answer is None else self._known(*answer)
+            else:
+                some[n] = (spot.root_id, spot.path, wanted or _NO_MEMBER)
+        if some:
+            answers = self._reader.find(some.values(), chunked_name)
+            for n, answer in zip(some, answers, strict=True):
+                found[n] = None if answer is None else self._known(*answer)
         return found
-
-    def look_up_whole(self, spot: Spot) -> Known | None:
-        """All members of a log: what was healed, else what is indexed."""
-        (known,) = self.look_up([(spot, ())])
-        if known is None and self._reader is not None and spot.root_id is not None:
-            answer = self._reader.members(spot.root_id, spot.path)
-            known = None if answer is None else self._known(*answer)
-        return known
 
     def _known(self, row: LogRow, members: dict[str, Member]) -> Known | None:
         proof, reader = stored_proof(row), self._reader

@@ -106,7 +106,7 @@ def _is_whole(value: Any) -> bool:
 
 def near(id: str, epoch: int, members: Iterable[str]) -> list[str]:
     """Samples among some members that may have been meant, the likeliest first, ready to print."""
-    found = [sample for name in members if (sample := parse_sample_name(name)) is not None]
+    found = _samples(members)
     same = [sample for sample in found if _folded(sample.id) == _folded(id)]
     if not same:
         from difflib import get_close_matches
@@ -115,7 +115,20 @@ def near(id: str, epoch: int, members: Iterable[str]) -> list[str]:
         close = get_close_matches(id, ids, n=_SUGGESTIONS)
         same = [sample for sample in found if sample.id in close]
     same.sort(key=lambda sample: (sample.id != id, abs(sample.epoch - epoch)))
-    return [f"id {sample.id!r} epoch {sample.epoch}" for sample in same[:_SUGGESTIONS]]
+    return _printed(same)
+
+
+def some(members: Iterable[str]) -> list[str]:
+    """A few samples among some members, ready to print."""
+    return _printed(_samples(members))
+
+
+def _samples(members: Iterable[str]) -> list[SampleName]:
+    return [sample for name in members if (sample := parse_sample_name(name)) is not None]
+
+
+def _printed(samples: list[SampleName]) -> list[str]:
+    return [f"id {sample.id!r} epoch {sample.epoch}" for sample in samples[:_SUGGESTIONS]]
 
 
 def _folded(id: str) -> str:

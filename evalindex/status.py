@@ -79,6 +79,8 @@ def _status_of(root: Root, row: LogRow) -> LogStatus:
     try:
         found = os.stat(location)
     except OSError:
+        if os.path.islink(location):
+            return LogStatus(location, row.path, "unreadable", row.reason, None, None, None)
         return LogStatus(location, row.path, "gone", None, row.samples, row.size, None)
     state, reason = _state(location, row, found)
     age = max(0.0, time.time() - found.st_mtime)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from contextlib import closing
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -14,6 +15,7 @@ from evalindex.model import Member
 from evalindex.names import parse_sample_name
 from evalindex.place import full_path, roots_of
 from evalindex.progress import Progress, Silent
+from evalindex.status import status
 from evalindex.stores.local import LocalFile
 
 if TYPE_CHECKING:
@@ -41,10 +43,12 @@ class Finding(NamedTuple):
 
 
 class VerifyReport(NamedTuple):
-    """Numbers of logs looked at and members read, and all that was found wrong."""
+    """Numbers of logs looked at and members read, the logs that are there but not indexed and so
+    were not read, and all that was found wrong."""
 
     logs: int
     members: int
+    unindexed: tuple[str, ...]
     findings: tuple[Finding, ...]
 
 
@@ -74,7 +78,8 @@ def verify(
                     members += log.members
                     logs += 1
                 listener.step()
-    return VerifyReport(logs, members, tuple(findings))
+    new = [log.log for log in status(reader, scope).logs if log.state == "new"]
+    return VerifyReport(logs, members, tuple(new), tuple(findings))
 
 
 class _Log:
@@ -96,9 +101,12 @@ class _Log:
                     chosen = random.sample(chosen, sample)
                 self._read(file, chosen)
         except LogNotFound:
-            self._find("gone", "it is indexed, but no longer there", _BUILD)
+            if os.path.islink(self.location):
+                self._find("log", "the link leads nowhere", "remove or mend it")
+            else:
+                self._find("gone", "it is indexed, but no longer there", _BUILD)
         except EvalIndexError as error:
-            self._find("log", error.reason, error.hint or "restore it, or `inspect log recover`")
+            self._find("log", error.reason, error.hint or "restore it from a copy")
 
     def _compare(self, stored: object, rows: Iterable[Member], read: ReadDirectory) -> None:
         """A version may have changed without harm; size, offset and digest may not."""

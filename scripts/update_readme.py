@@ -16,7 +16,7 @@ _README = Path(__file__).resolve().parent.parent / "README.md"
 def help_texts() -> str:
     """What `--help` prints, command by command."""
     parts = []
-    with click.Context(cli, info_name="evalindex") as top:
+    with click.Context(cli, info_name="evalindex", **cli.context_settings) as top:
         for name in cli.list_commands(top):
             command = cli.get_command(top, name)
             assert command is not None

@@ -174,25 +174,118 @@ def test_a_failed_key_is_a_line_on_stderr_and_stops_nothing(built: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("text", "line"),
+    ("line", "reason"),
     [
-        ("a,b\n1,2\n", 1),
-        ('{"log": "x"}\n', 1),
-        ('["x", 1]\n["x", 1.5]\n', 2),
-        ("[1]\n", 1),
-        ('{"log": "x", "id": 1}\nnonsense\n', 2),
-        ("log,id,epoch\nx,1,one\n", 2),
-        ("log,id\nx\n", 2),
+        ('{"log": "x"}', "it is not"),
+        ('["x", 1.5]', "id is 1.5"),
+        ("[1]", "it is not"),
+        ('[1, "x"]', "log is 1"),
+        ("nonsense", "no JSON"),
+        ('["x", 1, 1.5]', "epoch is 1.5"),
+        ('["x", 1, true]', "epoch is True"),
+        ('["x", true]', "id is True"),
     ],
 )
-def test_a_bad_file_of_keys_is_a_usage_error_that_names_the_line(
-    tmp_path: Path, text: str, line: int
+def test_a_bad_line_of_keys_is_told_by_its_number_and_stops_nothing(
+    built: Path, line: str, reason: str
 ) -> None:
-    keys = tmp_path / "keys"
+    keys = "\n".join([json.dumps([str(built), 3]), "", line, json.dumps([str(built), 4, "1"])])
+    done = run("get", "--keys", "-", stdin=keys)
+    assert done.returncode == 3
+    assert [json.loads(found)["id"] for found in done.stdout.splitlines()] == [3, 4]
+    failure = json.loads(done.stderr)
+    assert failure["line"] == 3
+    assert reason in failure["reason"]
+    done = run("get", "--keys", "-", "--strict", stdin=keys)
+    assert done.returncode == 1
+    assert "line 3" in done.stderr
+
+
+def test_bad_lines_of_csv_are_told_too(built: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.csv"
+    keys.write_text(f"Log, ID ,epoch\n{built},3,1.0\n{built},4,one\n{built},5\n{built},5,1,1\n")
+    done = run("get", "--keys", keys)
+    assert [json.loads(found)["id"] for found in done.stdout.splitlines()] == [3]
+    assert [json.loads(line)["line"] for line in done.stderr.splitlines()] == [3, 4, 5]
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", "log;id\nx;1\n", "log\nx\n"])
+def test_a_csv_file_without_its_header_is_a_usage_error(tmp_path: Path, text: str) -> None:
+    keys = tmp_path / "keys.csv"
     keys.write_text(text)
     done = run("get", "--keys", keys)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "header" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["none.csv", "logs"])
+def test_a_file_of_keys_that_cannot_be_read_is_a_usage_error(built: Path, name: str) -> None:
+    done = run("get", "--keys", name, cwd=built.parent.parent)
     assert done.returncode == 2
-    assert f"line {line}" in done.stderr
+    assert name in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_notes_do_not_break_the_lines_on_stderr(log: Path) -> None:
+    done = run("get", "--keys", "-", stdin=json.dumps([str(log), 3]))
+    assert done.returncode == 0
+    assert list(json.loads(done.stderr)) == ["note"]
+    assert run("get", "--keys", "-", "-q", stdin=json.dumps([str(log), 3])).stderr == ""
+
+
+def test_out_never_overwrites_what_it_must_not(built: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.csv"
+    keys.write_text(f"log,id\n{built},3\n")
+    (tmp_path / "link.json").symlink_to(built)
+    before = {path: path.read_bytes() for path in (built, keys, built.parent / "evalindex.db")}
+    for out in (built, built.parent / "evalindex.db", tmp_path / "link.json", tmp_path):
+        assert run("get", built, 3, "--out", out).returncode == 2
+    assert run("get", "--keys", keys, "--out", keys).returncode == 2
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_out_goes_through_links_pipes_and_a_dash(built: Path, tmp_path: Path) -> None:
+    target, link, pipe = tmp_path / "target.json", tmp_path / "link.json", tmp_path / "pipe"
+    link.symlink_to(target)
+    assert run("get", built, 3, "--out", link).returncode == 0
+    assert link.is_symlink()
+    assert json.loads(target.read_text())["id"] == 3
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        assert run("get", built, 3, "--out", pipe).returncode == 0
+        assert json.loads(reader.communicate()[0])["id"] == 3
+    assert json.loads(run("get", built, 3, "--out", "-", cwd=tmp_path).stdout)["id"] == 3
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize("target", ["> /dev/full", ">&-"])
+@pytest.mark.parametrize("verb", ["get", "status", "build", "verify"])
+def test_an_output_that_cannot_be_written_is_one_line(built: Path, target: str, verb: str) -> None:
+    what = f"{built} 3" if verb == "get" else built.parent
+    command = f"{sys.executable} -m evalindex {verb} {what} {target}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "error: " in done.stderr
+
+
+def test_build_is_quiet_when_asked(built: Path) -> None:
+    (built.parent / "2024-01-01T00-00-00_x.json").write_text("{}")
+    done = run("build", "-q", built.parent)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("verb", ["build", "get"])
+def test_a_log_in_the_json_format_is_told_what_to_do(built: Path, verb: str) -> None:
+    other = built.with_name("log.json")
+    other.write_text('{"version": 2, "eval": {}}')
+    done = run(verb, other, *(["1"] if verb == "get" else []))
+    assert done.returncode == 1
+    assert "inspect log convert" in done.stderr
+
+
+def test_exclude_takes_commas(built: Path) -> None:
+    assert set(json.loads(run("get", built, 3, "--exclude", "v,input").stdout)) == {"id", "epoch"}
 
 
 def test_an_empty_file_of_keys_is_no_error() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
@@ -46,6 +47,8 @@ def main() -> NoReturn:
     handler.setFormatter(logging.Formatter("%(message)s"))
     logging.getLogger("evalindex").addHandler(handler)
     try:
+        if sys.stdout is None:  # closed by whoever started us
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         code = cli.main(standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
@@ -61,6 +64,11 @@ def main() -> NoReturn:
         # The reader of our output has gone; Python would complain again while it shuts down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        # Standard output is full or closed; Python would complain again while it shuts down.
+        click.echo(f"error: the output cannot be written: {error.strerror or error}", err=True)
+        sys.stdout = None
+        sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -9,7 +9,7 @@ import click
 
 from evalindex.builder import build
 from evalindex.cli import complain, progress
-from evalindex.cli.options import index_option, quiet_option
+from evalindex.cli.options import index_option, is_quiet, quiet_option
 from evalindex.cli.text import plural
 from evalindex.errors import printable
 
@@ -51,6 +51,9 @@ def command(
     )
     if as_json:
         click.echo(json.dumps(_document(report)))
+    elif is_quiet():
+        for error in report.failures:
+            complain(error)
     else:
         _print(report)
     if not report.unreadable:

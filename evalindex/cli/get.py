@@ -6,28 +6,26 @@ import json
 import os
 import re
 import shutil
-import sys
-import tempfile
-from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from evalindex.cli.keys_file import Key, read_keys
+from evalindex.cli.keys_file import BadLine, Key, read_keys
 from evalindex.cli.options import (
     Epoch,
     NegativeNumbers,
+    NotesCounted,
     Plain,
     Size,
     index_option,
     log_argument,
     quiet_option,
 )
+from evalindex.cli.output import output
 from evalindex.errors import EvalIndexError
 from evalindex.home import find_index
 from evalindex.index import open as open_index
-from evalindex.place import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +43,12 @@ _UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufe
 @click.option("--keys", metavar="FILE", help="Read many: CSV or JSON lines, - for stdin.")
 @click.option("--raw", is_flag=True, help="The exact bytes of the sample's member.")
 @click.option("--pretty", is_flag=True, help="Indent the JSON.")
-@click.option("--exclude", metavar="FIELD", multiple=True, help="Leave out a top-level field.")
+@click.option(
+    "--exclude",
+    metavar="FIELD",
+    multiple=True,
+    help="Leave out top-level fields.",
+)
 @click.option("--out", metavar="FILE", help="Write there, once everything is proved.")
 @click.option("--strict", is_flag=True, help="With --keys: stop at the first failure.")
 @click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Threads to read with.")
@@ -72,6 +75,8 @@ def command(
     With --keys, the samples that FILE names in columns log, id and epoch, one JSON document
     a line; a key that fails is a JSON line on stderr, and the exit code is 3.
 
+    An id that begins with -- goes behind a -- of its own.
+
     \b
     Example: evalindex get logs/run.eval 42 --exclude events
              evalindex get --keys wanted.csv --out samples.jsonl
@@ -79,22 +84,23 @@ def command(
     limits: dict[str, Any] = {"concurrency": concurrency}
     if max_bytes is not None:
         limits["max_bytes"] = max_bytes
+    excluded = frozenset(name for names in exclude for name in names.split(","))
     if raw and (pretty or exclude or keys):
         raise click.UsageError("--raw gives exact bytes: no --pretty, --exclude or --keys")
     if keys is not None:
         if log is not None or pretty:
             raise click.UsageError("--keys goes with neither LOG and ID nor --pretty")
-        with _Indexes(index, limits) as indexes, _output(out) as file:
-            return _get_many(indexes, keys, frozenset(exclude), strict, file)
+        with _Indexes(index, limits) as indexes, output(out, [keys]) as file:
+            return _get_many(indexes, keys, excluded, strict, file)
     if log is None or id is None:
         raise click.UsageError("give LOG and ID, or --keys FILE")
     log = log_argument(log)
-    with open_index(index or log, **limits) as opened, _output(out) as file:
+    with open_index(index or log, **limits) as opened, output(out, [log]) as file:
         if raw:
             with opened.stream(log, id, epoch) as stream:
                 shutil.copyfileobj(stream, file, 2**20)
         else:
-            sample = opened.read(log, id, epoch, exclude_fields=exclude)
+            sample = opened.read(log, id, epoch, exclude_fields=excluded)
             file.write(sample_text(sample, indent=2 if pretty else None).encode() + b"\n")
     return 0
 
@@ -108,19 +114,31 @@ class _Indexes:
         self._open: dict[str, Index] = {}
         self._where: dict[str, str] = {}
 
-    def where(self, log: str) -> str:
-        """What to open for a log: an index file, or the log itself."""
+    def where(self, key: Key | BadLine) -> str | None:
+        """What to open for a key's log: an index file, or the log itself; None for no key."""
+        if isinstance(key, BadLine):
+            return None
         if self._named is not None:
             return self._named
-        folder = os.path.dirname(os.path.abspath(spelled(log)))
+        log = log_argument(key.log)
+        folder = os.path.dirname(os.path.abspath(log))
         if folder not in self._where:
             self._where[folder] = find_index(os.path.realpath(folder)) or ""
         return self._where[folder] or log
 
-    def open(self, where: str) -> Index:
-        if where not in self._open:
-            self._open[where] = open_index(where, **self._limits)
-        return self._open[where]
+    def answers(
+        self, where: str, keys: Iterator[Key], exclude: frozenset[str]
+    ) -> Iterator[tuple[Key, Any]]:
+        """The answers to keys of logs that one index is for, the keys with full paths."""
+        try:
+            if where not in self._open:
+                self._open[where] = open_index(where, **self._limits)
+        except EvalIndexError as error:
+            yield from ((key, error) for key in keys)
+            return
+        index = self._open[where]
+        found = (key._replace(log=_full_path(index, log_argument(key.log))) for key in keys)
+        yield from index.iter_samples(found, exclude_fields=exclude, errors="return")
 
     def __enter__(self) -> _Indexes:
         return self
@@ -133,37 +151,44 @@ class _Indexes:
 def _get_many(
     indexes: _Indexes, name: str, exclude: frozenset[str], strict: bool, file: BinaryIO
 ) -> int:
-    code = 0
+    failed = False
+    notes = NotesCounted()
     for key, answer in _answers(indexes, name, exclude):
-        if isinstance(answer, EvalIndexError):
-            if strict:
-                raise answer
-            failure = {**key._asdict(), "error": type(answer).__name__, "reason": answer.reason}
-            click.echo(json.dumps({**failure, "hint": answer.hint}), err=True)
-            code = 3
-        else:
+        if isinstance(key, Key) and isinstance(answer, dict):
             line = {"log": key.log, "id": answer["id"], "epoch": answer["epoch"], "sample": answer}
             file.write(sample_text(line, indent=None).encode() + b"\n")
-    return code
+            continue
+        failed = True
+        failure = key._asdict()
+        if isinstance(key, BadLine):
+            error: Exception = click.ClickException(f"{name}, line {key.line}: {key.reason}")
+        else:
+            error = answer
+            failure |= {"error": type(answer).__name__, "reason": answer.reason}
+            failure |= {"hint": answer.hint}
+        if strict:
+            raise error
+        click.echo(json.dumps(failure), err=True)
+    notes.tell()
+    return 3 if failed else 0
 
 
-def _answers(indexes: _Indexes, name: str, exclude: frozenset[str]) -> Iterator[tuple[Key, Any]]:
-    with click.open_file(name, encoding="utf-8", errors="surrogateescape") as lines:
-        keys = (key._replace(log=log_argument(key.log)) for key in read_keys(lines, name))
-        for where, group in groupby(keys, key=lambda key: indexes.where(key.log)):
-            yield from _answers_of(indexes, where, group, exclude)
-
-
-def _answers_of(
-    indexes: _Indexes, where: str, keys: Iterator[Key], exclude: frozenset[str]
-) -> Iterator[tuple[Key, Any]]:
+def _answers(
+    indexes: _Indexes, name: str, exclude: frozenset[str]
+) -> Iterator[tuple[Key | BadLine, Any]]:
     try:
-        index = indexes.open(where)
-    except EvalIndexError as error:
-        yield from ((key, error) for key in keys)
-    else:
-        found = (key._replace(log=_full_path(index, key.log)) for key in keys)
-        yield from index.iter_samples(found, exclude_fields=exclude, errors="return")
+        opened = click.open_file(name, encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise click.UsageError(f"--keys {name}: {error.strerror}") from None
+    with opened as lines:
+        shown = "stdin" if name == "-" else name
+        for where, group in groupby(read_keys(lines, shown), key=indexes.where):
+            if where is None:
+                yield from ((bad, None) for bad in group if isinstance(bad, BadLine))
+            else:
+                yield from indexes.answers(
+                    where, (key for key in group if isinstance(key, Key)), exclude
+                )
 
 
 def _full_path(index: Index, log: str) -> str:
@@ -171,30 +196,6 @@ def _full_path(index: Index, log: str) -> str:
         return index.locate(log)
     except EvalIndexError:
         return log  # reading it will say what is wrong with it
-
-
-@contextmanager
-def _output(out: str | None) -> Iterator[BinaryIO]:
-    """Standard output, or a file that has its name only when all is written."""
-    if out is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    folder, name = os.path.split(os.path.abspath(out))
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
-    except OSError as error:
-        raise click.UsageError(f"--out {out}: {error.strerror}") from None
-    try:
-        with open(descriptor, "wb") as file:
-            yield file
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp lets nobody else read
-        os.replace(temporary, os.path.join(folder, name))
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def sample_text(sample: dict[str, Any], *, indent: int | None) -> str:

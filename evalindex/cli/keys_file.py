@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -21,51 +21,69 @@ class Key(NamedTuple):
     epoch: int
 
 
-def read_keys(lines: Iterable[str], name: str) -> Iterator[Key]:
-    """The keys of a file, as they come. Raises `click.UsageError`, naming file and line."""
+class BadLine(NamedTuple):
+    """A line that holds no key: its number, from 1, and why."""
+
+    line: int
+    reason: str
+
+
+def read_keys(lines: Iterable[str], name: str) -> Iterator[Key | BadLine]:
+    """The keys of a file, as they come. Raises `click.UsageError` for a bad CSV header."""
     numbered = enumerate(lines, 1)
     for number, line in numbered:
         if line.strip():
             rest = chain([(number, line)], numbered)
             if line.lstrip("\ufeff \t").startswith(("{", "[")):
-                yield from _from_json_lines(rest, name)
+                yield from _from_json_lines(rest)
             else:
                 yield from _from_csv(rest, name)
             return
 
 
-def _from_json_lines(numbered: Iterable[tuple[int, str]], name: str) -> Iterator[Key]:
+def _from_json_lines(numbered: Iterable[tuple[int, str]]) -> Iterator[Key | BadLine]:
     for number, line in numbered:
         if not line.strip():
             continue
         try:
             document = json.loads(line.lstrip("\ufeff"))
-            if isinstance(document, list):
-                log, id, epoch = (*document, 1)[:3]
-            else:
-                log, id, epoch = document["log"], document["id"], document.get("epoch", 1)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise _bad(name, number, 'wanted {"log": ..., "id": ..., "epoch": ...}') from None
-        if not isinstance(log, str) or type(id) not in (str, int) or type(epoch) is not int:
-            raise _bad(name, number, "log is text, id text or a whole number, epoch a whole number")
-        yield Key(log, id, epoch)
+        except ValueError as error:
+            yield BadLine(number, f"it is no JSON: {error}")
+            continue
+        if isinstance(document, list) and 2 <= len(document) <= 3:
+            document = dict(zip(("log", "id", "epoch"), document, strict=False))
+        if not (isinstance(document, dict) and {"log", "id"} <= document.keys()):
+            yield BadLine(number, 'it is not {"log": ..., "id": ..., "epoch": ...}')
+        else:
+            yield _key(number, document["log"], document["id"], document.get("epoch"))
 
 
-def _from_csv(numbered: Iterable[tuple[int, str]], name: str) -> Iterator[Key]:
+def _from_csv(numbered: Iterable[tuple[int, str]], name: str) -> Iterator[Key | BadLine]:
     reader = csv.DictReader(line for _, line in numbered)
-    fields = [field.lstrip("\ufeff") for field in reader.fieldnames or ()]
+    found = reader.fieldnames or ()
+    fields = [field.lstrip("\ufeff").strip().lower() for field in found]
     reader.fieldnames = fields
     if not {"log", "id"} <= set(fields):
-        raise _bad(name, 1, "a CSV file of keys begins with a header that has log and id")
+        raise click.UsageError(
+            f"{name}, line 1: CSV begins with a header that has log and id; "
+            f"found {', '.join(map(repr, found))}"
+        )
     for row in reader:
-        try:
-            log, id, epoch = row["log"], row["id"], int(row.get("epoch") or 1)
-            if log is None or id is None:
-                raise ValueError
-        except ValueError:
-            raise _bad(name, reader.line_num, "wanted a log, an id and a whole number") from None
-        yield Key(log, id, epoch)
+        if None in row or None in row.values():
+            yield BadLine(reader.line_num, f"it has not {len(fields)} cells, as the header has")
+        else:
+            yield _key(reader.line_num, row["log"], row["id"], row.get("epoch"))
 
 
-def _bad(name: str, number: int, why: str) -> click.UsageError:
-    return click.UsageError(f"{name}, line {number}: {why}")
+def _key(line: int, log: Any, id: Any, epoch: Any) -> Key | BadLine:
+    if not isinstance(log, str) or not log:
+        return BadLine(line, f"log is {log!r}, not the name of a log")
+    if type(id) not in (str, int):
+        return BadLine(line, f"id is {id!r}, neither text nor a whole number")
+    try:
+        number = 1 if epoch in (None, "") else float(epoch)
+        if isinstance(epoch, bool) or number != int(number):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        return BadLine(line, f"epoch is {epoch!r}, not a whole number")
+    return Key(log, id, int(number))

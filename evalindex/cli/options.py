@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"-[0-9]+")
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMG]?)(?:i?B)?", re.IGNORECASE)
+_QUIET = "evalindex.quiet"
 _ESCAPE = "\0"  # no argument of a process can hold it
 
 index_option: Decorator = click.option(
@@ -28,9 +30,33 @@ index_option: Decorator = click.option(
 )
 
 
-def _silence(_ctx: click.Context, _param: click.Parameter, quiet: bool) -> None:
+def _silence(ctx: click.Context, _param: click.Parameter, quiet: bool) -> None:
+    ctx.meta[_QUIET] = quiet
     if quiet:
         logging.getLogger("evalindex").setLevel(logging.ERROR)
+
+
+def is_quiet() -> bool:
+    """Whether the command was called with -q."""
+    return bool(click.get_current_context().meta[_QUIET])
+
+
+class NotesCounted(logging.Handler):
+    """Counts the library's notes instead of printing them, for a stream of JSON lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = 0
+        logger = logging.getLogger("evalindex")
+        logger.handlers = [self]
+
+    def emit(self, _: logging.LogRecord) -> None:
+        self._count += 1
+
+    def tell(self) -> None:
+        if self._count:
+            note = f"{self._count:,} logs were read without rows that hold; see evalindex build"
+            click.echo(json.dumps({"note": note}), err=True)
 
 
 quiet_option: Decorator = click.option(
@@ -40,7 +66,7 @@ quiet_option: Decorator = click.option(
     expose_value=False,
     is_eager=True,
     callback=_silence,
-    help="Say nothing but errors.",
+    help="No notes: results and errors only.",
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evalindex.cli.options import index_option, quiet_option
+from evalindex.cli.options import index_option, is_quiet, quiet_option
 from evalindex.cli.text import age, plural, size, table
 from evalindex.errors import printable
 from evalindex.index import open as open_index
@@ -56,20 +56,22 @@ def _print(found: IndexStatus, show_all: bool) -> None:
     if shown:
         click.echo()
         header = ("state", "samples", "size", "age", "log")
-        click.echo(table(header, map(_row, shown), right=(1, 2, 3)))
+        rows = [_row(log, full=len(found.roots) > 1) for log in shown]
+        click.echo(table(header, rows, right=(1, 2, 3)))
     for folder, reason in found.unlisted.items():
         click.echo(f"warning: {printable(f'{folder}: it cannot be listed: {reason}')}", err=True)
-    if counts["stale"] or counts["gone"] or counts["new"]:
+    if (counts["stale"] or counts["gone"] or counts["new"]) and not is_quiet():
         click.echo("hint: `evalindex build` brings the index up to date", err=True)
 
 
-def _row(log: LogStatus) -> tuple[str, ...]:
+def _row(log: LogStatus, *, full: bool) -> tuple[str, ...]:
+    name = log.log if full else log.path
     return (
         log.state,
         "" if log.samples is None or log.state == "unreadable" else f"{log.samples:,}",
         "" if log.bytes is None else size(log.bytes),
         "" if log.age is None else age(log.age),
-        log.path if log.reason is None else f"{log.path}: {log.reason}",
+        name if log.reason is None else f"{name}: {log.reason}",
     )
 
 

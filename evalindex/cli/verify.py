@@ -36,6 +36,9 @@ def command(root: str | None, index: str | None, sample: int | None, as_json: bo
         for finding in report.findings:
             click.echo(printable(f"{finding.kind}: {finding.where}: {finding.what}"))
             click.echo(printable(f"  {finding.hint}"))
+        if report.unindexed:
+            count = plural(len(report.unindexed), "log")
+            click.echo(f"{count} not indexed and not read: {printable(report.unindexed[0])} ...")
         click.echo(
             f"{plural(report.logs, 'log')}, {plural(report.members, 'member')} read, "
             f"{plural(len(report.findings), 'finding')}"

@@ -165,6 +165,12 @@ class IndexWriter:
                 connection.execute(_DROP_ROOT, (inner_id,))
         return int(root_id)
 
+    def drop_root(self, root_id: int) -> None:
+        """Forget a root, if the index knows no log of it any more."""
+        with self._transaction() as connection:
+            if connection.execute(f"{LOGS} LIMIT 1", (root_id,)).fetchone() is None:
+                connection.execute(_DROP_ROOT, (root_id,))
+
     def set_built(self, root_id: int, at: int) -> None:
         with self._transaction() as connection:
             connection.execute(_BUILT, (at, root_id))
