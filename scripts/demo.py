@@ -37,8 +37,13 @@ def main(folder: str) -> int:
             shown += 1
             if shown == 2:
                 break
+    if not shown:
+        print("there is no sample to show in this folder", file=sys.stderr)
     return 0 if shown else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    try:
+        sys.exit(main(sys.argv[1]))
+    except evalindex.EvalIndexError as error:
+        sys.exit(f"error: {error}")
