@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Told by a job of `total` steps; a context manager around it."""
+    """Told by a job how far it is; a context manager around it."""
 
     def __enter__(self) -> Progress: ...
 
@@ -20,8 +20,8 @@ class Progress(Protocol):
         traceback: TracebackType | None,
     ) -> None: ...
 
-    def start(self, task: str, total: int) -> None:
-        """A part of the job begins: what it is about, and its number of steps."""
+    def start(self, task: str, total: int | None) -> None:
+        """A part of the job begins: what it is about, and its number of steps if that is known."""
         ...
 
     def step(self) -> None: ...
@@ -36,7 +36,7 @@ class Silent:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def start(self, task: str, total: int) -> None:
+    def start(self, task: str, total: int | None) -> None:
         pass
 
     def step(self) -> None:
@@ -72,7 +72,7 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def start(self, task: str, total: int) -> None:
+    def start(self, task: str, total: int | None) -> None:
         self._task = self._bar.add_task(task, total=total)
 
     def step(self) -> None:

@@ -152,14 +152,14 @@ def test_a_failed_key_is_a_line_on_stderr_and_stops_nothing(built: Path, tmp_pat
     gone = write_log(built.with_name("gone.eval"), [sample(1)])
     evalindex.build(built.parent)
     gone.unlink()
-    keys = [(built, n % 5 + 1) for n in range(1_000)]
-    keys[200], keys[700] = (bad, 1), (gone, 1)
+    keys = [(built, n % 5 + 1) for n in range(10_000)]
+    keys[200], keys[7_000] = (bad, 1), (gone, 1)
     lines = "".join(json.dumps([str(log), id]) + "\n" for log, id in keys)
     out = tmp_path / "out.jsonl"
     done = run("get", "--keys", "-", "--out", out, stdin=lines)
     assert (done.returncode, done.stdout) == (3, "")
     assert [line["id"] for line in map(json.loads, out.read_text().splitlines())] == [
-        id for n, (_, id) in enumerate(keys) if n not in (200, 700)
+        id for n, (_, id) in enumerate(keys) if n not in (200, 7_000)
     ]
     failures = [json.loads(line) for line in done.stderr.splitlines()]
     assert [(f["log"], f["id"], f["error"]) for f in failures] == [

@@ -6,11 +6,13 @@ import json
 import os
 import re
 import shutil
+import sys
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from evalindex.cli import progress
 from evalindex.cli.keys_file import BadLine, Key, read_keys
 from evalindex.cli.options import (
     Epoch,
@@ -26,11 +28,13 @@ from evalindex.cli.output import output
 from evalindex.errors import EvalIndexError
 from evalindex.home import find_index
 from evalindex.index import open as open_index
+from evalindex.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from evalindex.index import Index
+    from evalindex.progress import Progress
 
 # JSON escapes control characters up to U+001F by itself; these move cursors or hide text too.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -90,8 +94,11 @@ def command(
     if keys is not None:
         if log is not None or pretty:
             raise click.UsageError("--keys goes with neither LOG and ID nor --pretty")
-        with _Indexes(index, limits) as indexes, output(out, [keys]) as file:
-            return _get_many(indexes, keys, excluded, strict, file)
+        # On a terminal the samples themselves show how far it is.
+        listener = Silent() if out is None and sys.stdout.isatty() else progress()
+        with _Indexes(index, limits) as indexes, output(out, [keys]) as file, listener:
+            listener.start("samples", None)
+            return _get_many(indexes, keys, excluded, strict, file, listener)
     if log is None or id is None:
         raise click.UsageError("give LOG and ID, or --keys FILE")
     log = log_argument(log)
@@ -149,11 +156,17 @@ class _Indexes:
 
 
 def _get_many(
-    indexes: _Indexes, name: str, exclude: frozenset[str], strict: bool, file: BinaryIO
+    indexes: _Indexes,
+    name: str,
+    exclude: frozenset[str],
+    strict: bool,
+    file: BinaryIO,
+    listener: Progress,
 ) -> int:
     failed = False
     notes = NotesCounted()
     for key, answer in _answers(indexes, name, exclude):
+        listener.step()
         if isinstance(key, Key) and isinstance(answer, dict):
             line = {"log": key.log, "id": answer["id"], "epoch": answer["epoch"], "sample": answer}
             file.write(sample_text(line, indent=None).encode() + b"\n")
