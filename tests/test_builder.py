@@ -29,7 +29,7 @@ from tests.builders import (
 
 @pytest.fixture(autouse=True)
 def _versions_are_recorded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", 0)
+    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", -(10**9))
 
 
 @pytest.fixture
@@ -312,7 +312,7 @@ def test_a_log_that_changed_a_moment_ago_gets_no_version(
     monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", 3600 * 10**9)
     evalindex.build(root)
     assert set(versions(root).values()) == {None}
-    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", 0)
+    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", -(10**9))
     ids = log_ids(root / "evalindex.db")
     assert counts(evalindex.build(root)) == (0, 3, 0, 0)
     assert versions(root) == {path: version_of(root / path) for path in ids}

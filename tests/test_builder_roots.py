@@ -30,7 +30,7 @@ from tests.builders import (
 
 @pytest.fixture(autouse=True)
 def _versions_are_recorded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", 0)
+    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", -(10**9))
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from tests.builders import (
 @pytest.fixture
 def _versions_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a test are too fresh for their version to prove anything; pretend they are not."""
-    monkeypatch.setattr(local, "SETTLED_NS", 0)
+    monkeypatch.setattr(local, "SETTLED_NS", -(10**9))
 
 
 recorded = pytest.mark.usefixtures("_versions_are_recorded")
@@ -141,7 +141,7 @@ def _stored_versions(root: Path) -> list[str | None]:
 
 @pytest.fixture
 def _versions_always_match(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "SETTLED_NS", 0)
+    monkeypatch.setattr(local, "SETTLED_NS", -(10**9))
     monkeypatch.setattr(local, "stat_version", lambda _: "stat as ever")
 
 
@@ -250,7 +250,7 @@ def test_a_fresh_version_is_not_recorded_and_is_once_the_log_is_at_rest(
     assert _stored_versions(root) == [None]
     report = evalindex.build(root)
     assert (report.indexed, report.unchanged, _stored_versions(root)) == (0, 1, [None])
-    monkeypatch.setattr(local, "SETTLED_NS", 0)
+    monkeypatch.setattr(local, "SETTLED_NS", -(10**9))
     report = evalindex.build(root)
     assert (report.indexed, report.unchanged) == (0, 1)
     assert _stored_versions(root) != [None]

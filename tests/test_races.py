@@ -25,7 +25,7 @@ MOMENTS = 20
 
 @pytest.fixture(autouse=True)
 def _versions_are_recorded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", 0)
+    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", -(10**9))
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def _read_all(file: io.BufferedReader, size: int) -> None:
 def test_a_stream_is_opened_on_the_log_as_it_is_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "SETTLED_NS", 0)
+    monkeypatch.setattr(local, "SETTLED_NS", -(10**9))
     log = write_log(tmp_path / "logs" / "run.eval", [sample(1, v="old")])
     evalindex.build(log.parent)
     with evalindex.open(log.parent) as index:

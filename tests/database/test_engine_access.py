@@ -218,7 +218,7 @@ def fill(disk: Path, *, leave: int) -> Path:
 def test_a_full_disk_is_named_and_nothing_is_lost(
     root: Path, small_disk: Path, leave: int, full: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", 0)
+    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", -(10**9))
     index = small_disk / "evalindex.db"
     evalindex.build(root, index)
     before, right = all_rows(index), expected(root)

@@ -313,7 +313,7 @@ def test_a_closed_reader_says_so(path: Path) -> None:
 def test_rows_of_an_older_parser_are_read_again_by_the_next_build(
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", 0)
+    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", -(10**9))
     write_log(tmp_path / "a.eval", [sample(1)])
     evalindex.build(tmp_path)
     intact, first_ids = all_rows(path), log_ids(path)
@@ -333,7 +333,7 @@ def test_rows_of_an_older_parser_are_distrusted_before_they_are_read_again(
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A builder that is killed behind its first transaction must not leave them trusted."""
-    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", 0)
+    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", -(10**9))
     write_log(tmp_path / "a.eval", [sample(1), sample(2)])
     evalindex.build(tmp_path)
     change_index(path, "DELETE FROM member WHERE name LIKE '%2_epoch%'")

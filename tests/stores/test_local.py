@@ -149,7 +149,7 @@ def overwrite_in_place(path: Path) -> None:
 def test_a_file_that_changed_since_it_was_opened_is_not_at_rest(
     log: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
 ) -> None:
-    monkeypatch.setattr(local, "SETTLED_NS", 0)
+    monkeypatch.setattr(local, "SETTLED_NS", -(10**9))
     with closing(LocalFile(str(log))) as file:
         assert file.unchanged()
         assert file.at_rest()
