@@ -81,6 +81,7 @@ def open_for_writing(path: str) -> tuple[sqlite3.Connection, int]:
             if schema > SCHEMA:
                 raise _too_new(path)
             connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA foreign_keys = ON")
             _enter_wal_mode(connection)
         except BaseException:
             connection.close()
@@ -136,6 +137,10 @@ def _named(error: sqlite3.Error, path: str, writing: bool) -> EvalIndexError:
     if "locked" in text or "busy" in text:
         return IndexBusy(
             "another process holds the index", log=path, hint="try again when its build has ended"
+        )
+    if "FOREIGN KEY" in text:
+        return IndexBusy(
+            "another builder has taken this root over", log=path, hint="run `evalindex build` again"
         )
     if "not a database" in text:
         return NotAnIndex(

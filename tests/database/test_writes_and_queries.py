@@ -341,3 +341,17 @@ def test_rows_of_an_older_parser_are_distrusted_before_they_are_read_again(
     IndexWriter(str(path)).close()
     with evalindex.open(tmp_path) as index:
         assert index.read("a.eval", 2) == sample(2)
+
+
+def test_a_builder_whose_root_was_taken_over_leaves_no_rows_without_a_root(path: Path) -> None:
+    first, second = IndexWriter(str(path)), IndexWriter(str(path))
+    inner = first.add_root("sub")
+    second.add_root(".", [(inner, "sub/")])
+    facts = LogFacts("finished", None, None, 1, 0, b"digest", 0, 0, 0, 1)
+    with pytest.raises(evalindex.IndexBusy, match="again"):
+        first.put(inner, "a.eval", facts, [])
+    first.close()
+    second.close()
+    assert (
+        query(path, "SELECT root_id FROM log WHERE root_id NOT IN (SELECT root_id FROM root)") == []
+    )
