@@ -87,7 +87,8 @@ def checked_epoch(epoch: Any) -> int:
 
 
 def _checked_int(value: Any, rule: str) -> int:
-    if not isinstance(value, (bool, float)):
+    # Older numpys let their bool pass for an index, with a warning.
+    if not isinstance(value, (bool, float)) and type(value).__name__ not in ("bool", "bool_"):
         try:
             number = operator.index(value)
         except TypeError:
