@@ -284,6 +284,16 @@ def test_a_log_in_the_json_format_is_told_what_to_do(built: Path, verb: str) -> 
     assert "inspect log convert" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["run", "none", "-"])
+def test_what_is_no_log_by_its_name_is_told_so(log: Path, name: str) -> None:
+    done = run("get", name, 1, cwd=log.parent)
+    assert done.returncode == 1
+    assert "no such log" in done.stderr
+    assert ("run.eval?" in done.stderr) == (name == "run")
+    done = run("get", "--keys", "-", stdin=json.dumps([name, 1]), cwd=log.parent)
+    assert json.loads(done.stderr)["error"] == "LogNotFound"
+
+
 def test_exclude_takes_commas(built: Path) -> None:
     assert set(json.loads(run("get", built, 3, "--exclude", "v,input").stdout)) == {"id", "epoch"}
 

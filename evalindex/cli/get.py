@@ -25,7 +25,7 @@ from evalindex.cli.options import (
     quiet_option,
 )
 from evalindex.cli.output import output
-from evalindex.errors import EvalIndexError
+from evalindex.errors import EvalIndexError, LogNotFound
 from evalindex.home import find_index
 from evalindex.index import open as open_index
 from evalindex.progress import Silent
@@ -102,7 +102,7 @@ def command(
     if log is None or id is None:
         raise click.UsageError("give LOG and ID, or --keys FILE")
     log = log_argument(log)
-    with open_index(index or log, **limits) as opened, output(out, [log]) as file:
+    with open_index(index or _by_name(log), **limits) as opened, output(out, [log]) as file:
         if raw:
             with opened.stream(log, id, epoch) as stream:
                 shutil.copyfileobj(stream, file, 2**20)
@@ -131,7 +131,7 @@ class _Indexes:
         folder = os.path.dirname(os.path.abspath(log))
         if folder not in self._where:
             self._where[folder] = find_index(os.path.realpath(folder)) or ""
-        return self._where[folder] or log
+        return self._where[folder] or log or os.curdir
 
     def answers(
         self, where: str, keys: Iterator[Key], exclude: frozenset[str]
@@ -139,7 +139,9 @@ class _Indexes:
         """The answers to keys of logs that one index is for, the keys with full paths."""
         try:
             if where not in self._open:
-                self._open[where] = open_index(where, **self._limits)
+                found_or_named = where in self._where.values() or where == self._named
+                what = where if found_or_named else _by_name(where)
+                self._open[where] = open_index(what, **self._limits)
         except EvalIndexError as error:
             yield from ((key, error) for key in keys)
             return
@@ -202,6 +204,14 @@ def _answers(
                 yield from indexes.answers(
                     where, (key for key in group if isinstance(key, Key)), exclude
                 )
+
+
+def _by_name(log: str) -> str:
+    """The same log, if it can be one by its name; `open` would take it for an index."""
+    if log.endswith((".eval", ".json")) or os.path.isdir(log):
+        return log
+    hint = f"did you mean {log}.eval?" if os.path.lexists(f"{log}.eval") else None
+    raise LogNotFound("no such log, by its name: they end in .eval", log=log, hint=hint)
 
 
 def _full_path(index: Index, log: str) -> str:
