@@ -34,17 +34,17 @@ _PROOF_TYPES = {(int, int, bytes), (_NoneType, _NoneType, _NoneType)}
 _FIND = f"""
 SELECT {_LOG_COLUMNS},
   n.value, m.flags, m.method, m.crc32, m.compressed_size, m.uncompressed_size, m.header_offset
-FROM log AS l CROSS JOIN json_each(?3) AS n
+FROM log AS l CROSS JOIN json_each(?) AS n
 LEFT JOIN member AS m ON m.log_id = l.log_id AND m.name = n.value
-WHERE l.root_id = ?1 AND l.path = ?2
+WHERE l.root_id = ? AND l.path = ?
 """
 
 _NEIGHBOURS = """
-SELECT name FROM (SELECT name FROM member WHERE log_id = ?1 AND name < ?2
-  ORDER BY name DESC LIMIT ?3)
+SELECT name FROM (SELECT name FROM member WHERE log_id = ? AND name < ?
+  ORDER BY name DESC LIMIT ?)
 UNION ALL
-SELECT name FROM (SELECT name FROM member WHERE log_id = ?1 AND name >= ?2
-  ORDER BY name LIMIT ?3)
+SELECT name FROM (SELECT name FROM member WHERE log_id = ? AND name >= ?
+  ORDER BY name LIMIT ?)
 """
 
 _FACTS = """
@@ -187,7 +187,7 @@ class IndexReader:
     def neighbours(self, log_id: int, name: str, count: int) -> list[str]:
         """Up to `count` names of members on each side of where a name is or would be."""
         with self._transaction() as connection:
-            rows = connection.execute(_NEIGHBOURS, (log_id, name, count)).fetchall()
+            rows = connection.execute(_NEIGHBOURS, (log_id, name, count) * 2).fetchall()
         return [row[0] for row in rows]
 
     def members(self, root_id: int, path: str) -> tuple[LogRow, dict[str, Member]] | None:
@@ -225,10 +225,10 @@ def _find(
     wanted: Sequence[str],
     otherwise: Callable[[str], str],
 ) -> tuple[LogRow, dict[str, Member]] | None:
-    rows = connection.execute(_FIND, (root_id, path, json.dumps(wanted))).fetchall()
+    rows = connection.execute(_FIND, (json.dumps(wanted), root_id, path)).fetchall()
     missed = [otherwise(row[_LOG_WIDTH]) for row in rows if row[_LOG_WIDTH + 1] is None]
     if missed:
-        rows += connection.execute(_FIND, (root_id, path, json.dumps(missed)))
+        rows += connection.execute(_FIND, (json.dumps(missed), root_id, path))
     if not rows:
         return None
     members = {
