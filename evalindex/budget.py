@@ -21,6 +21,11 @@ class Budget:
                 self._held += size
             return granted
 
+    def after_fork(self) -> None:
+        """What the parent's threads hold is not held here."""
+        self._lock = threading.Lock()
+        self._held = 0
+
     def give_back(self, size: int) -> None:
         with self._lock:
             self._held -= size

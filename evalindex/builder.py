@@ -40,7 +40,7 @@ from evalindex.stores.local import LocalFile, LocalListing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from evalindex.database.queries import LogRow
+    from evalindex.database.queries import LogRow, RootRow
     from evalindex.home import Target
     from evalindex.model import Version
 
@@ -160,21 +160,23 @@ class _Job:
 
     def _open_root(self, target: Target) -> None:
         """The root at or above the target; a new one takes over the roots inside it."""
-        index = self._writer.path
-        known = {full_root(index, r.location): r.root_id for r in self._writer.roots()}
-        for location, root_id in known.items():
-            below = path_below(target.location, location)
-            if below is not None:
-                self._root, self._root_id, self._below = location, root_id, below
-                return
-        root = os.path.dirname(target.location) if target.one_log else target.location
-        inner = []
-        for location, root_id in known.items():
-            prefix = path_below(location, root)
-            if prefix is not None:
-                inner.append((root_id, f"{prefix}/"))
-        self._root_id = self._writer.add_root(stored_location(index, root), inner)
-        self._root, self._below = root, path_below(target.location, root) or ""
+
+        def choose(rows: list[RootRow]) -> int | tuple[str, list[tuple[int, str]]]:
+            known = {full_root(self._writer.path, row.location): row.root_id for row in rows}
+            for location, root_id in known.items():
+                if path_below(target.location, location) is not None:
+                    self._root = location
+                    return root_id
+            self._root = os.path.dirname(target.location) if target.one_log else target.location
+            inner = [
+                (root_id, f"{prefix}/")
+                for location, root_id in known.items()
+                if (prefix := path_below(location, self._root)) is not None
+            ]
+            return stored_location(self._writer.path, self._root), inner
+
+        self._root_id = self._writer.claim_root(choose)
+        self._below = path_below(target.location, self._root) or ""
 
     def run(self, jobs: int, progress: Progress) -> None:
         known = self._writer.logs(self._root_id)

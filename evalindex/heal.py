@@ -95,18 +95,14 @@ class Healer:
             log.final = file.at_rest()
             raise
         log.doubted = False
-        if known is not None and known.proof[1:] == read.proof[1:]:
-            log.known = self._logs.proved(known, read.proof)
-        else:
-            if known is None:
-                self._say(log.spot, "is not indexed")
-            elif known.log_id is not None:
-                if self._on_stale == "error":
-                    raise StaleLog(
-                        "it is not the log that was indexed", hint="run `evalindex build`"
-                    )
-                self._say(log.spot, "has changed since it was indexed")
-            log.known = self._logs.remember(log.spot, read)
+        if known is None:
+            self._say(log.spot, "is not indexed")
+        elif known.log_id is not None and known.proof[1:] != read.proof[1:]:
+            if self._on_stale == "error":
+                raise StaleLog("it changed since it was indexed", hint="run `evalindex build`")
+            self._say(log.spot, "has changed since it was indexed")
+        # Even if the log is the same: it may be the index whose rows are damaged.
+        log.known = self._logs.remember(log.spot, read)
         log.final = file.at_rest()
         return log.known
 
@@ -118,6 +114,9 @@ class Healer:
         log.tries += 1
         log.doubted = True
         return True
+
+    def after_fork(self) -> None:
+        self._logs.after_fork()
 
     def members(self, spot: Spot) -> list[Member]:
         """All members that a log has now, in file order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
+from weakref import WeakSet
 
 from evalindex.budget import Budget
 from evalindex.database.queries import IndexReader
@@ -58,7 +59,7 @@ def open(
     """
     if on_stale not in ("refresh", "error"):
         raise ValueError(f'on_stale is "refresh" or "error", not {on_stale!r}')
-    _check_limits(concurrency=concurrency, max_bytes=max_bytes)
+    _check_limits(concurrency=concurrency, max_bytes=max_bytes or 0)
     path = os.path.abspath(spelled(where))
     base: str | None = None
     index: str | None = path
@@ -107,6 +108,11 @@ class Index:
         self._threads = threads
         self._budget = Budget(max_bytes)
         self._closed = False
+        _indexes.add(self)
+
+    def _after_fork(self) -> None:
+        self._healer.after_fork()
+        self._budget.after_fork()
 
     @property
     def path(self) -> str | None:
@@ -382,6 +388,16 @@ class Index:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _after_fork() -> None:
+    for index in _indexes:
+        index._after_fork()
+
+
+_indexes: WeakSet[Index] = WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _check_limits(**limits: int | None) -> None:

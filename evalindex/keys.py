@@ -37,8 +37,13 @@ def requests_in_log(log: LogLike, keys: Iterable[Any], places: Places) -> Iterat
     if isinstance(keys, (str, bytes)):
         raise TypeError(f"keys are a list of ids or (id, epoch) pairs, not the text {keys!r}")
     place = _locate(places, log)
+    same: set[object] = set()
     for key in keys:
         if _is_row(key):
+            if key.log not in same:
+                if _locate(places, key.log) != place:
+                    raise ValueError(f"{key!r} is a key of another log; use iter_samples")
+                same.add(key.log)
             yield _request(key, place, key.id, key.epoch)
         elif isinstance(key, (tuple, list)):
             if len(key) != 2:

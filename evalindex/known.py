@@ -53,7 +53,7 @@ class KnownLogs:
         self._lock = threading.Lock()
         self._healed: OrderedDict[str, tuple[Known, int]] = OrderedDict()
         self._healed_size = 0
-        self._versions: dict[int, Version] = {}
+        self._versions: dict[tuple[int, bytes], Version] = {}
 
     def look_up(self, questions: Sequence[Question]) -> list[Known | None]:
         """What was healed of each log, else what is indexed."""
@@ -94,7 +94,7 @@ class KnownLogs:
         if proof is None or reader is None:
             return None
         return Known(
-            proof._replace(version=self._versions.get(row.log_id, proof.version)),
+            proof._replace(version=self._versions.get((row.log_id, proof.digest), proof.version)),
             members.get,
             members.values,
             lambda name: reader.neighbours(row.log_id, name, _NEIGHBOURS),
@@ -108,7 +108,7 @@ class KnownLogs:
         if known.log_id is not None and proof.version is not None:
             if len(self._versions) >= _VERSIONS:
                 self._versions.clear()
-            self._versions[known.log_id] = proof.version
+            self._versions[known.log_id, proof.digest] = proof.version
         return known._replace(proof=proof)
 
     def remember(self, spot: Spot, read: ReadDirectory) -> Known:
@@ -130,6 +130,10 @@ class KnownLogs:
             while self._healed_size > _HEALED_LIMIT:
                 self._drop(next(iter(self._healed)))
         return known
+
+    def after_fork(self) -> None:
+        """Another thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
 
     def forget(self, spot: Spot) -> None:
         """Drop what was read from a log and holds no more."""

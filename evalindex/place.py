@@ -81,6 +81,10 @@ def spelled(log: LogLike) -> str:
         )
     if "\0" in text:
         raise LogNotFound("no path holds a NUL character", log=text)
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise LogNotFound("no path can be spelled like this", log=text) from None
     return text
 
 

@@ -171,7 +171,7 @@ class _Window:
             request = self._requests[position]
             log = self._logs[request.spot]
             member = log.known and request.name and log.known.find(request.name)
-            size = member.uncompressed_size if member else 0
+            size = _held(member) if member else 0
             if not self._account.hold(position, size, always=position == head):
                 break
             chosen.setdefault(request.spot, []).append(position)
@@ -199,7 +199,7 @@ class _Window:
             if member is None:
                 self._ready[position] = self._absence(log, known, request)
             # A healed member may be larger than the one that the budget was asked for.
-            elif self._account.hold(position, member.uncompressed_size, always=position == head):
+            elif self._account.hold(position, _held(member), always=position == head):
                 wanted.setdefault(member, []).append(position)
         for member, result in fetch(file, wanted, threads=self._threads):
             if isinstance(result, EvalIndexError):
@@ -241,3 +241,8 @@ class _Window:
             missing = [self._missing[position] for position in sorted(self._missing)]
             return SampleNotFound(missing, near=error.near)
         return last_word(log, error)
+
+
+def _held(member: Member) -> int:
+    """Bytes that a member takes while it is read; what claims to shrink may not."""
+    return max(member.compressed_size, member.uncompressed_size)

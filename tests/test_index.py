@@ -38,7 +38,7 @@ def index(log: Path) -> Any:
 
 
 def test_keys_are_ids_pairs_and_rows(index: evalindex.Index, log: Path) -> None:
-    keys = [2, (1, 2), [3, 1], "q-alpha", ("q-alpha", 1), SampleKey("any", 3, 2), Numberlike()]
+    keys = [2, (1, 2), [3, 1], "q-alpha", ("q-alpha", 1), SampleKey(str(log), 3, 2), Numberlike()]
     found = index.read_samples(log, keys)
     assert [(s["id"], s["epoch"]) for s in found] == [
         (2, 1),
@@ -249,3 +249,9 @@ def test_a_log_that_is_not_there_is_an_answer_like_others(
     assert isinstance(answer, evalindex.LogNotFound)
     with pytest.raises(FileNotFoundError):
         index.read(name, 1)
+
+
+def test_a_row_of_another_log_is_refused(index: evalindex.Index, log: Path) -> None:
+    other = write_log(log.with_name("other.eval"), [sample(1)])
+    with pytest.raises(ValueError, match="another log"):
+        index.read_samples(log, list(index.samples(other)))

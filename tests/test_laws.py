@@ -435,6 +435,38 @@ def test_healed_rows_are_bounded_between_windows(
         assert kept._healed_size <= known._HEALED_LIMIT
 
 
+@recorded
+def test_rows_that_the_log_contradicts_are_healed(root: Path) -> None:
+    """A flipped bit in the index is not the log's damage."""
+    import sqlite3
+
+    log = write_log(root / "run.eval", [sample(1)])
+    evalindex.build(root)
+    connection = sqlite3.connect(root / "evalindex.db")
+    connection.execute("UPDATE member SET crc32 = crc32 + 1, header_offset = header_offset + 1")
+    connection.commit()
+    connection.close()
+    with evalindex.open(root) as index:
+        assert index.read(log, 1) == sample(1)
+
+
+@recorded
+def test_a_proof_of_one_index_is_not_used_for_another(root: Path, tmp_path: Path) -> None:
+    """Log ids begin anew in an index that takes the place of another."""
+    log = write_log(root / "run.eval", [sample(1, v="old")], finished=False)
+    evalindex.build(root)
+    shutil.copy(root / "evalindex.db", tmp_path / "older.db")
+    with evalindex.open(root) as index:
+        write_log(log, [sample(1, v="new"), sample(2)], mode="a")
+        (root / "evalindex.db").unlink()
+        evalindex.build(root)
+        os.utime(log)
+        assert index.read(log, 1)["v"] == "new"
+        os.replace(tmp_path / "older.db", root / "evalindex.db")
+        assert index.read(log, 1)["v"] == "new"
+        assert index.read(log, 2) == sample(2)
+
+
 # Law 5: readers never write
 
 

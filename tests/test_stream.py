@@ -151,3 +151,18 @@ def test_a_stream_of_300_mb_takes_little_memory(tmp_path: Path, method: int) -> 
 
 def test_compression_of_the_builders_has_no_content_size() -> None:
     assert zstandard.get_frame_parameters(pack(b"x" * 100, ZSTD)).content_size in (0, 2**64 - 1)
+
+
+def test_a_stream_that_could_not_be_opened_closes_nobody_elses_file(tmp_path: Path) -> None:
+    """The number of its descriptor may be another file's by the time that the error is dropped."""
+    log = tmp_path / "run.eval"
+    log.write_bytes(archive([Entry(b"samples/1_epoch_1.json", b"{}", flags=1)]))
+    with evalindex.open(log) as index:
+        kept: list[BaseException] = []
+        try:
+            index.stream(log, 1)
+        except evalindex.UnsupportedMember as error:
+            kept.append(error)
+        with log.open("rb") as file:
+            kept.clear()
+            assert file.read(2) == b"PK"

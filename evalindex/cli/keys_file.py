@@ -47,7 +47,7 @@ def _from_json_lines(numbered: Iterable[tuple[int, str]]) -> Iterator[Key | BadL
             continue
         try:
             document = json.loads(line.lstrip("\ufeff"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             yield BadLine(number, f"it is no JSON: {error}")
             continue
         if isinstance(document, list) and 2 <= len(document) <= 3:
@@ -59,6 +59,7 @@ def _from_json_lines(numbered: Iterable[tuple[int, str]]) -> Iterator[Key | BadL
 
 
 def _from_csv(numbered: Iterable[tuple[int, str]], name: str) -> Iterator[Key | BadLine]:
+    csv.field_size_limit(2**31 - 1)
     reader = csv.DictReader(line for _, line in numbered)
     found = reader.fieldnames or ()
     fields = [field.lstrip("\ufeff").strip().lower() for field in found]

@@ -213,7 +213,7 @@ def _log_row(row: tuple[Any, ...]) -> LogRow:
 
 
 def _member(row: tuple[Any, ...]) -> Member:
-    if set(map(type, row[1:])) != {int}:
+    if set(map(type, row[1:])) != {int} or min(row[1:]) < 0:
         raise sqlite3.DatabaseError("a member's row is not as it should be")
     return Member(*row)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +24,7 @@ from evalindex.database.queries import LOGS, ROOTS, LogRow, RootRow
 from evalindex.errors import NotAnIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from evalindex.model import Version
 
@@ -49,6 +50,10 @@ _PARSER = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'parser'"
 # Rows of an older parser prove nothing any more: neither their version nor their digest can match.
 _DISTRUST = "UPDATE log SET version = NULL, digest = zeroblob(0) WHERE digest IS NOT NULL"
 _SET_PARSER = "UPDATE meta SET value = ? WHERE key = 'parser'"
+
+
+#: Roots inside another: the id, and the path below the other with a `/` behind it.
+Inner = Iterable[tuple[int, str]]
 
 
 class LogFacts(NamedTuple):
@@ -150,19 +155,31 @@ class IndexWriter:
         with naming_errors(self.path, writing=True):
             return [RootRow(*row) for row in self._connection.execute(ROOTS)]
 
-    def add_root(self, location: str, inner: Iterable[tuple[int, str]] = ()) -> int:
-        """The id of the root at `location`, which takes over the logs of the roots inside it.
+    def claim_root(self, choose: Callable[[list[RootRow]], int | tuple[str, Inner]]) -> int:
+        """The id of a root: one of those that are there, or a new one, as `choose` says.
 
-        `inner` holds the id of each such root and its path below `location`, with a `/` behind it.
+        `choose` looks at the roots and no other builder can add one meanwhile. It gives an id, or
+        the location of a new root and the roots inside it, whose logs the new one takes over.
         """
         with self._transaction() as connection:
-            connection.execute(_ADD_ROOT, (location,))
-            (root_id,) = connection.execute(
-                "SELECT root_id FROM root WHERE location = ?", (location,)
-            ).fetchone()
-            for inner_id, prefix in inner:
-                connection.execute(_REBIND, (root_id, prefix, inner_id))
-                connection.execute(_DROP_ROOT, (inner_id,))
+            choice = choose([RootRow(*row) for row in connection.execute(ROOTS)])
+            if isinstance(choice, int):
+                return choice
+            return self._add_root(connection, *choice)
+
+    def add_root(self, location: str, inner: Inner = ()) -> int:
+        """The id of the root at `location`, new or not; see `claim_root`."""
+        with self._transaction() as connection:
+            return self._add_root(connection, location, inner)
+
+    def _add_root(self, connection: sqlite3.Connection, location: str, inner: Inner) -> int:
+        connection.execute(_ADD_ROOT, (location,))
+        (root_id,) = connection.execute(
+            "SELECT root_id FROM root WHERE location = ?", (location,)
+        ).fetchone()
+        for inner_id, prefix in inner:
+            connection.execute(_REBIND, (root_id, prefix, inner_id))
+            connection.execute(_DROP_ROOT, (inner_id,))
         return int(root_id)
 
     def drop_root(self, root_id: int) -> None:

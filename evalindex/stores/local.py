@@ -75,7 +75,10 @@ class LocalFile:
         return self.settled and self.unchanged()
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        # Twice does no harm: the number may be another file's by then.
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def _named(error: OSError, path: str) -> LogNotFound | LogUnreadable:
