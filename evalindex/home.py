@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evalindex.database.queries import IndexReader
 from evalindex.errors import (
+    EvalIndexError,
     IndexEmpty,
     IndexNotWritable,
     LogNotFound,
@@ -57,7 +58,10 @@ def find_index(location: str) -> str | None:
 
 
 def _built_at(index: str, location: str) -> int:
-    reader = IndexReader(index)
+    try:
+        reader = IndexReader(index)
+    except EvalIndexError:
+        return -2  # the other one may do
     try:
         return max(
             (
