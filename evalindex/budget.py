@@ -1,16 +1,24 @@
-"""How many bytes reads may hold (law 8). Nobody ever waits for anybody."""
+"""How many bytes reads may hold, and how many threads may read (law 8). Nobody ever waits for
+anybody."""
 
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Budget:
-    """Uncompressed bytes that all reads of an Index may hold together."""
+    """Uncompressed bytes that all reads of an Index may hold together, and threads they may use."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, threads: int) -> None:
         self._most = most
         self._held = 0
+        self._threads = threads
+        self._busy = 0
         self._lock = threading.Lock()
 
     def take(self, size: int, *, always: bool = False) -> bool:
@@ -25,10 +33,25 @@ class Budget:
         """What the parent's threads hold is not held here."""
         self._lock = threading.Lock()
         self._held = 0
+        self._busy = 0
 
     def give_back(self, size: int) -> None:
         with self._lock:
             self._held -= size
+
+    @contextmanager
+    def threads(self, wanted: int | None) -> Iterator[int]:
+        """As many threads as are free, up to those wanted (all of them if None); one at least,
+        for that is the caller's own."""
+        with self._lock:
+            free = self._threads - self._busy
+            granted = max(1, free if wanted is None else min(wanted, free))
+            self._busy += granted
+        try:
+            yield granted
+        finally:
+            with self._lock:
+                self._busy -= granted
 
 
 class Account:

@@ -11,7 +11,6 @@ import re
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from evalindex import directory, records
@@ -247,7 +246,7 @@ class _Job:
             return _Outcome(item.path, None, error=error)
         for pause in (*directory.PAUSES, None):
             try:
-                with closing(LocalFile(location)) as file:
+                with LocalFile(location) as file:
                     try:
                         return self._outcome(item.path, row, file)
                     except NotAnEvalLog:

@@ -8,7 +8,8 @@ from evalindex import codec, spans
 from evalindex.errors import CorruptMember, UnsupportedMember
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from evalindex.model import Member
     from evalindex.spans import Span
@@ -21,22 +22,40 @@ _SPAN_LIMIT = 4 * 2**20
 _WORTH_THREADS = 2 * 2**20
 
 
-def fetch(file: LogFile, members: Iterable[Member], *, threads: int = 1) -> Iterator[Fetched]:
+def fetch(
+    file: LogFile,
+    members: Iterable[Member],
+    threads: Callable[[], AbstractContextManager[int]] | None = None,
+) -> Iterator[Fetched]:
     """Each member with its bytes, or with what is wrong with it; in file order.
 
-    Much work is split among threads, by the megabyte: reading, decompressing and summing let go
-    of the GIL, while a thread hop per member would cost more than most members.
+    Much work is split among threads, as many as `threads` grants while it is going on, by the
+    megabyte: reading, decompressing and summing let go of the GIL, while a thread hop per member
+    would cost more than most members.
     """
     planned = spans.plan(members, file.size, gap=_GAP, limit=_SPAN_LIMIT)
-    if threads > 1 and sum(span.stop - span.start for span in planned) > _WORTH_THREADS:
-        from concurrent.futures import ThreadPoolExecutor
+    if threads and len(planned) > 1 and sum(s.stop - s.start for s in planned) > _WORTH_THREADS:
+        with threads() as granted:
+            if granted > 1:
+                yield from _read_in_threads(file, planned, granted)
+                return
+    for span in planned:
+        yield from _read(file, span)
 
-        with ThreadPoolExecutor(threads, thread_name_prefix="evalindex-read") as pool:
-            for part in pool.map(lambda span: list(_read(file, span)), planned):
-                yield from part
-    else:
-        for span in planned:
-            yield from _read(file, span)
+
+def _read_in_threads(file: LogFile, planned: list[Span], threads: int) -> Iterator[Fetched]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def read(span: Span) -> list[Fetched]:
+        return list(_read(file, span))
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="evalindex-read") as pool:
+        try:
+            parts = pool.map(read, planned)
+        except RuntimeError:  # no thread can be started any more
+            parts = map(read, planned)
+        for part in parts:
+            yield from part
 
 
 def _read(file: LogFile, span: Span) -> Iterator[Fetched]:

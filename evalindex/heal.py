@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import time
-from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
 from evalindex import names
@@ -47,10 +46,16 @@ class LogInCall:
         self.versions: set[Version | None] = set()
         #: It was there before, so if it is missing now it may come back.
         self.seen = known is not None
+        #: The version for which `known` was proved in this window.
+        self.proved: Version | None = None
         #: Read its directory again, whatever the version says: its bytes contradicted the rows.
         self.doubted = False
         #: Its directory was read from a log at rest: what is wrong with it stays wrong.
         self.final = False
+
+    def try_again(self) -> None:
+        self.tries += 1
+        self.doubted = True
 
     def delivered(self) -> None:
         """A sample of it was good: what went wrong before is over."""
@@ -80,6 +85,8 @@ class Healer:
         log.versions.add(file.version)
         known = log.known
         if known is not None and not log.doubted:
+            if log.proved is not None and log.proved == file.version:
+                return known
             proof = prove(known.proof, file)
             if proof is None and known.log_id is None:
                 # What was healed holds no more, but a builder may have been here since.
@@ -88,6 +95,7 @@ class Healer:
                 proof = None if known is None else prove(known.proof, file)
             if known is not None and proof is not None:
                 log.known = self._logs.proved(known, proof)
+                log.proved = file.version
                 return log.known
         try:
             read = read_directory(file)
@@ -103,16 +111,23 @@ class Healer:
             self._say(log.spot, "has changed since it was indexed")
         # Even if the log is the same: it may be the index whose rows are damaged.
         log.known = self._logs.remember(log.spot, read)
+        log.proved = file.version
         log.final = file.at_rest()
         return log.known
 
+    def prove_absence(self, log: LogInCall, file: LocalFile) -> Known:
+        """What is known of the open log, not by rows of the index alone: they prove, by the CRC-32
+        that they hold, what they find, but a row that was lost would be a sample that is absent."""
+        if log.known is None or log.known.log_id is not None:
+            log.doubted = True
+        return self.prove(log, file)
+
     def retry(self, log: LogInCall, error: EvalIndexError) -> bool:
         """Whether to try the log once more after an error; waits a moment if so."""
-        if log.tries >= len(PAUSES) or not may_pass(log, error):
+        if not may_pass(log, error):
             return False
         time.sleep(PAUSES[log.tries])
-        log.tries += 1
-        log.doubted = True
+        log.try_again()
         return True
 
     def after_fork(self) -> None:
@@ -124,7 +139,7 @@ class Healer:
         log = LogInCall(spot, None, known)
         while True:
             try:
-                with closing(LocalFile(spot.location)) as file:
+                with LocalFile(spot.location) as file:
                     members = self.prove(log, file).members()
                 return sorted(members, key=lambda member: member.header_offset)
             except EvalIndexError as error:
@@ -160,7 +175,10 @@ def absence(
         )
     if not suggest:
         return SampleNotFound([key])
-    neighbours = known.neighbours(name)
+    try:
+        neighbours = known.neighbours(name)
+    except EvalIndexError:
+        return SampleNotFound([key])  # the answer stands without them
     near = names.near(str(key.id), key.epoch, neighbours)
     some = [] if near else names.some(neighbours)
     hint = None if near else f"it has {', '.join(some)}" if some else "it has no samples"
@@ -168,8 +186,10 @@ def absence(
 
 
 def may_pass(log: LogInCall, error: EvalIndexError) -> bool:
-    """Whether an error may be gone at the next try."""
-    if isinstance(error, (CorruptMember, NotAnEvalLog)):
+    """Whether there is a next try, at which an error may be gone."""
+    if log.tries >= len(PAUSES):
+        return False
+    if isinstance(error, (CorruptMember, NotAnEvalLog, UnsupportedMember)):
         return not log.final
     if isinstance(error, LogUnreadable):
         return error.errno in (errno.EIO, errno.ESTALE)

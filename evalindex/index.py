@@ -46,20 +46,20 @@ def open(
     *,
     on_stale: OnStale = "refresh",
     concurrency: int | None = None,
-    max_bytes: int = _MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Index:
     """Open what there is to read: an index file, a root, or one log.
 
     A root needs an index: the one that EVALINDEX_INDEX names, else the nearest `evalindex.db` in
     it or above, else one in the user's cache folder. One log can do without. `on_stale="error"`
     raises `StaleLog` for a log that changed since it was indexed instead of reading its directory
-    again. `max_bytes` bounds the uncompressed bytes that all reads of the Index hold together,
-    `concurrency` the threads of each (as many as there are processors, at most 4, if None); a
-    call may ask for less.
+    again. `max_bytes` bounds the uncompressed bytes that all reads of the Index hold together
+    (16 MiB if None), `concurrency` the threads that they use together (as many as there are
+    processors, at most 4, if None); a call may ask for less.
     """
     if on_stale not in ("refresh", "error"):
         raise ValueError(f'on_stale is "refresh" or "error", not {on_stale!r}')
-    _check_limits(concurrency=concurrency, max_bytes=max_bytes or 0)
+    _check_limits(concurrency=concurrency, max_bytes=max_bytes)
     path = os.path.abspath(spelled(where))
     base: str | None = None
     index: str | None = path
@@ -79,7 +79,8 @@ def open(
         index = named_index(None) or find_index(base) or find_index(os.path.realpath(path))
     reader = None if index is None else IndexReader(index)
     threads = concurrency or min(4, os.cpu_count() or 1)
-    return Index(reader, base, on_stale=on_stale, threads=threads, max_bytes=max_bytes)
+    budget = Budget(_MAX_BYTES if max_bytes is None else max_bytes, threads)
+    return Index(reader, base, on_stale, budget)
 
 
 class Index:
@@ -97,16 +98,13 @@ class Index:
         self,
         reader: IndexReader | None,
         base: str | None,
-        *,
         on_stale: OnStale,
-        threads: int,
-        max_bytes: int,
+        budget: Budget,
     ) -> None:
         self._reader = reader
         self._base = base
         self._healer = Healer(reader, on_stale)
-        self._threads = threads
-        self._budget = Budget(max_bytes)
+        self._budget = budget
         self._closed = False
         _indexes.add(self)
 
@@ -351,7 +349,7 @@ class Index:
             requests,
             _finisher(as_, exclude_fields),
             max_bytes=max_bytes,
-            threads=min(concurrency or self._threads, self._threads),
+            threads=concurrency,
             ordered=ordered,
             all_misses=errors == "raise",
         )

@@ -57,7 +57,7 @@ def requests_across_logs(keys: Iterable[Any], places: Places) -> Iterator[Reques
     """One request a key; each name of a log is resolved once, and may turn out to name none."""
     spots: dict[str | None, Spot | EvalIndexError] = {}
     for key in keys:
-        if _is_row(key):
+        if type(key) is not tuple and _is_row(key):
             log, id, epoch = key.log, key.id, key.epoch
         elif isinstance(key, (tuple, list)) and 2 <= len(key) <= 3:
             log, id, epoch = (*key, 1)[:3]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from evalindex.place import Spot
 
 _HEALED_LIMIT = 64 * 2**20  # bytes of memory (law 4)
-_ROW_SIZE = 350  # bytes of memory that a row of a directory takes, its name included
+_ROW_SIZE = 250  # bytes of memory that a row of a directory takes beside its name
 _NEIGHBOURS = 500
 _VERSIONS = 100_000
 _NO_MEMBER = ("",)  # asks for the log alone
@@ -93,8 +93,9 @@ class KnownLogs:
         proof, reader = stored_proof(row), self._reader
         if proof is None or reader is None:
             return None
+        newer = self._versions.get((row.log_id, proof.digest))
         return Known(
-            proof._replace(version=self._versions.get((row.log_id, proof.digest), proof.version)),
+            proof if newer is None else proof._replace(version=newer),
             members.get,
             members.values,
             lambda name: reader.neighbours(row.log_id, name, _NEIGHBOURS),
@@ -121,7 +122,7 @@ class KnownLogs:
             return ordered[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS]
 
         known = Known(read.proof, read.directory.member, read.directory.members, neighbours, None)
-        size = _ROW_SIZE * (len(rows) + 1)
+        size = _ROW_SIZE * (len(rows) + 1) + 2 * sum(map(len, rows))  # the name, raw too
         with self._lock:
             self._drop(spot.location)
             if size <= _HEALED_LIMIT:

@@ -72,7 +72,7 @@ def spelled(log: LogLike) -> str:
         text = log.name.removeprefix("file://")
     else:
         raise TypeError(f"a log is named by a str, a Path or an EvalLogInfo, not {log!r}")
-    if _URL.match(text):
+    if "://" in text and _URL.match(text):
         raise LogUnreadable(
             "only logs on a file system can be read",
             log=text,
@@ -81,10 +81,11 @@ def spelled(log: LogLike) -> str:
         )
     if "\0" in text:
         raise LogNotFound("no path holds a NUL character", log=text)
-    try:
-        os.fsencode(text)
-    except UnicodeEncodeError:
-        raise LogNotFound("no path can be spelled like this", log=text) from None
+    if not text.isascii():
+        try:
+            os.fsencode(text)
+        except UnicodeEncodeError:
+            raise LogNotFound("no path can be spelled like this", log=text) from None
     return text
 
 
@@ -159,7 +160,10 @@ class Places:
         )
 
     def _candidates(self, text: str) -> Iterator[str]:
-        yield os.path.join(os.getcwd(), text)
+        try:
+            yield os.path.join(os.getcwd(), text)
+        except FileNotFoundError:
+            pass  # the current folder was removed
         # `..` may lead anywhere from the current folder, as in any command, but not out of a root.
         inside = os.path.normpath(text)
         if inside.split(os.sep)[0] != os.pardir:
@@ -170,11 +174,8 @@ class Places:
     def _spot(self, path: str) -> Spot:
         folder, name = os.path.split(path)
         if folder not in self._folders:
-            self._folders[folder] = os.path.realpath(folder)
-        if name in _NO_NAMES:
-            location = os.path.realpath(path)
-        else:
-            location = os.path.join(self._folders[folder], name)
+            self._folders[folder] = os.path.join(os.path.realpath(folder), "")
+        location = os.path.realpath(path) if name in _NO_NAMES else self._folders[folder] + name
         spot = _spot_below(location, self._roots)
         # A link to a log that is indexed under its own name. One that leads out of the root is
         # indexed under the link's name, for there is no other.

@@ -7,11 +7,12 @@ that order. Whatever goes wrong with one sample is the answer to that one reques
 
 from __future__ import annotations
 
-from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from evalindex import names
 from evalindex.budget import Account, Budget
+from evalindex.collector import paused
 from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound
 from evalindex.fetch import fetch
 from evalindex.heal import Healer, LogInCall, absence, last_word, may_pass
@@ -20,6 +21,7 @@ from evalindex.stores.local import LocalFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from evalindex.known import Known
     from evalindex.place import Spot
@@ -57,23 +59,27 @@ def read(
     finish: Callable[[Request, bytes], T],
     *,
     max_bytes: int | None = None,
-    threads: int = 1,
+    threads: int | None = None,
     ordered: bool = True,
     all_misses: bool = False,
 ) -> Iterator[tuple[Request, T | EvalIndexError]]:
     """The answer to each request, in order: what `finish` makes of the checked bytes, or the
     error in its place.
 
-    `finish` raises `CorruptMember` for bytes that are not the sample. `max_bytes` bounds this call
-    within the budget. Unless `ordered`, the requests of a window are taken log by log. With
-    `all_misses` a `SampleNotFound` names every miss known so far.
+    `finish` raises `CorruptMember` for bytes that are not the sample. `max_bytes` and `threads`
+    bound this call within the budget. Unless `ordered`, the requests of a window are taken log by
+    log. With `all_misses` a `SampleNotFound` names every miss known so far.
     """
     account = Account(budget, max_bytes)
     try:
         for window in _windows(requests):
             if not ordered:
                 window.sort(key=lambda request: request.spot.location)
-            yield from _Window(healer, window, account, threads, all_misses).answers(finish)
+            with paused:
+                looked_up = _Window(
+                    healer, window, account, partial(budget.threads, threads), all_misses
+                )
+            yield from looked_up.answers(finish)
     finally:
         account.release_all()
 
@@ -100,9 +106,9 @@ class _Log(LogInCall):
     ) -> None:
         super().__init__(spot, wanted, known)
         self.positions = positions
-        #: The rows by which misses were told, and how often somebody was told.
+        self.left = len(positions)
+        #: The rows by which misses were told.
         self.judged: object = None
-        self.absences = 0
 
 
 class _Window:
@@ -111,7 +117,7 @@ class _Window:
         healer: Healer,
         requests: Sequence[Request],
         account: Account,
-        threads: int,
+        threads: Callable[[], AbstractContextManager[int]],
         all_misses: bool,
     ) -> None:
         self._healer = healer
@@ -121,6 +127,7 @@ class _Window:
         self._all_misses = all_misses
         self._ready: dict[int, bytes | EvalIndexError] = {}
         self._missing: dict[int, SampleKey] = {}
+        self._absences = 0
         positions: dict[Spot, list[int]] = {}
         for position, request in enumerate(requests):
             positions.setdefault(request.spot, []).append(position)
@@ -143,24 +150,31 @@ class _Window:
                 yield request, request.error
                 continue
             log = self._logs[request.spot]
-            while True:
-                if position not in self._ready:
-                    self._fetch(position)
-                result: T | bytes | EvalIndexError = self._ready.pop(position)
-                if isinstance(result, bytes):
-                    try:
-                        answer: T | EvalIndexError = finish(request, result)
-                        log.delivered()
-                        break
-                    except CorruptMember as error:
-                        error.log = log.spot.location
-                        result = error
-                assert isinstance(result, EvalIndexError)
-                if not self._retry(log, result):
-                    answer = self._last_word(log, result)
-                    break
+            with paused:
+                answer = self._answer(position, request, log, finish)
             self._account.release(position)
+            log.left -= 1
+            if not log.left:
+                log.known = None  # it may be a whole directory
             yield request, answer
+
+    def _answer(
+        self, position: int, request: Request, log: _Log, finish: Callable[[Request, bytes], T]
+    ) -> T | EvalIndexError:
+        while True:
+            if position not in self._ready:
+                self._fetch(position)
+            result = self._ready.pop(position)
+            if isinstance(result, bytes):
+                try:
+                    answer = finish(request, result)
+                    log.delivered()
+                    return answer
+                except CorruptMember as error:
+                    error.log = log.spot.location
+                    result = error
+            if not self._retry(log, result):
+                return self._last_word(log, result)
 
     def _fetch(self, head: int) -> None:
         """Make the answer at `head` ready, and as many behind it as the budget grants."""
@@ -170,6 +184,8 @@ class _Window:
                 continue
             request = self._requests[position]
             log = self._logs[request.spot]
+            if log.known is None and position != head:
+                break  # what it will take is known when its directory was read
             member = log.known and request.name and log.known.find(request.name)
             size = _held(member) if member else 0
             if not self._account.hold(position, size, always=position == head):
@@ -180,7 +196,7 @@ class _Window:
 
     def _fetch_from(self, log: _Log, positions: list[int], head: int) -> None:
         try:
-            with closing(LocalFile(log.spot.location)) as file:
+            with LocalFile(log.spot.location) as file:
                 known = self._healer.prove(log, file)
                 self._read_members(log, known, file, positions, head)
         except EvalIndexError as error:
@@ -191,7 +207,9 @@ class _Window:
     def _read_members(
         self, log: _Log, known: Known, file: LocalFile, positions: list[int], head: int
     ) -> None:
-        self._find_missing(log, known)
+        if self._find_missing(log, known):
+            known = self._healer.prove_absence(log, file)
+            self._find_missing(log, known)
         wanted: dict[Member, list[int]] = {}
         for position in positions:
             request = self._requests[position]
@@ -201,18 +219,19 @@ class _Window:
             # A healed member may be larger than the one that the budget was asked for.
             elif self._account.hold(position, _held(member), always=position == head):
                 wanted.setdefault(member, []).append(position)
-        for member, result in fetch(file, wanted, threads=self._threads):
+        for member, result in fetch(file, wanted, self._threads):
             if isinstance(result, EvalIndexError):
                 result.log = log.spot.location
             for position in wanted[member]:
                 self._ready[position] = result
         log.final = log.final and file.at_rest()
 
-    def _find_missing(self, log: _Log, known: Known) -> None:
-        """Which of this window's samples the log does not have, as it is now."""
+    def _find_missing(self, log: _Log, known: Known) -> bool:
+        """Find which of this window's samples these rows do not have; whether any was found."""
         if log.judged is known.find:
-            return
+            return False
         log.judged = known.find
+        found = False
         for position in log.positions:
             request = self._requests[position]
             if request.name is not None and (
@@ -221,18 +240,28 @@ class _Window:
                 self._missing.pop(position, None)
             else:
                 self._missing[position] = request.sample
+                found = found or request.name is not None
+        return found
 
     def _absence(self, log: _Log, known: Known, request: Request) -> EvalIndexError:
-        log.absences += 1
-        suggest = log.absences <= _SUGGEST_FOR
+        self._absences += 1
+        suggest = self._absences <= _SUGGEST_FOR
         return absence(known, request.sample, request.name, suggest=suggest)
 
     def _retry(self, log: _Log, error: EvalIndexError) -> bool:
         if not self._healer.retry(log, error):
             return False
-        for position in log.positions:
-            failed = self._ready.get(position)
-            if isinstance(failed, EvalIndexError) and may_pass(log, failed):
+        # Others that failed have waited as long.
+        again = {log.spot}
+        for position, failed in list(self._ready.items()):
+            spot = self._requests[position].spot
+            if not isinstance(failed, EvalIndexError) or self._requests[position].error:
+                continue
+            other = self._logs[spot]
+            if spot not in again and may_pass(other, failed):
+                other.try_again()
+                again.add(spot)
+            if spot in again:
                 del self._ready[position]
         return True
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import closing
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from evalindex.directory import prove, stored_proof
@@ -93,7 +92,7 @@ def _state(location: str, row: LogRow, found: os.stat_result) -> tuple[State, st
         return "unreadable", row.reason
     if known.version is None or known.version != stat_version(found):
         try:
-            with closing(LocalFile(location)) as file:
+            with LocalFile(location) as file:
                 if prove(known, file) is None:
                     return "stale", None
         except LogNotFound:

@@ -40,6 +40,7 @@ class MemberStream(io.RawIOBase):
         self._source = codec.open_member(member, source)
         self._left = member.uncompressed_size
         self._crc32 = 0
+        self._failed: EvalIndexError | None = None
 
     def readable(self) -> bool:
         return True
@@ -49,14 +50,18 @@ class MemberStream(io.RawIOBase):
         most = min(len(buffer), _CHUNK)
         if not most:
             return 0
+        if self._failed is not None:
+            raise self._failed
         try:
             data = self._read(most)
         except codec.DAMAGE as error:
-            raise CorruptMember(
+            self._failed = CorruptMember(
                 f"member {self._member.name!r} cannot be decompressed: {error}", log=self._location
-            ) from None
+            )
+            raise self._failed from None
         except EvalIndexError as error:
             error.log = self._location
+            self._failed = error
             raise
         buffer[: len(data)] = data
         return len(data)
@@ -115,6 +120,9 @@ def _open(healer: Healer, log: LogInCall, request: Request) -> MemberStream:
     try:
         known = healer.prove(log, file)
         member = None if request.name is None else known.find(request.name)
+        if member is None and request.name is not None:
+            known = healer.prove_absence(log, file)
+            member = known.find(request.name)
         if member is None:
             raise absence(known, request.sample, request.name)
         return MemberStream(file, member, request.spot.location)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from contextlib import closing
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from evalindex.decode import decode_sample
@@ -93,7 +92,7 @@ class _Log:
 
     def check(self, stored: object, rows: Iterable[Member], sample: int | None) -> None:
         try:
-            with closing(LocalFile(self.location)) as file:
+            with LocalFile(self.location) as file:
                 read = read_directory(file)
                 self._compare(stored, rows, read)
                 chosen = read.directory.members()

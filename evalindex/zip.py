@@ -33,6 +33,7 @@ _U64 = Struct("<Q")
 _ENTRY_SIZE = 46
 LOCAL_SIZE = 30
 _END64_SIZE = 56
+_LONGEST_ENTRY = _ENTRY_SIZE + 3 * 65_535
 _MAX16, _MAX32 = 0xFFFF, 0xFFFFFFFF
 _MAX_STORED = 2**63 - 1
 
@@ -126,7 +127,13 @@ def _read_end(tail: bytes, at: int, start: int) -> End | None:
         length = length64 if length == _MAX32 else length
         offset = offset64 if offset == _MAX32 else offset
     shift = stop - length - offset
-    if shift < 0 or not {disk, directory_disk} <= {0, _MAX16}:
+    # A count in 16 bits may have wrapped, so it says only how many there are at least.
+    most = count * _LONGEST_ENTRY if zip64 is not None else length
+    if (
+        shift < 0
+        or not count * _ENTRY_SIZE <= length <= most
+        or not {disk, directory_disk} <= {0, _MAX16}
+    ):
         return None
     if not length:
         # Any 18 zero bytes after a signature claim to be an empty archive.

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import evalindex
-from evalindex import directory, heal
+from evalindex import decode, directory, heal
+from evalindex.collector import paused
 from evalindex.stores import local
 from tests.builders import (
     STORED,
     Entry,
     archive,
+    change_index,
     encoded,
+    in_fork,
     members_by_zipfile,
     sample,
     sample_member,
@@ -48,6 +53,21 @@ def stored(*documents: dict[str, Any]) -> bytes:
     entries = [Entry(b"_journal/start.json", b"{}")]
     entries += [Entry(sample_member(d["id"], d["epoch"]).encode(), encoded(d)) for d in documents]
     return archive([*entries, Entry(b"header.json", b"{}")])
+
+
+def counted(
+    monkeypatch: pytest.MonkeyPatch, room: ModuleType, name: str, note: Callable[[], Any] = int
+) -> list[Any]:
+    """A list that grows by what `note` says at each call of a function."""
+    calls: list[Any] = []
+    real = getattr(room, name)
+
+    def counting(*values: Any) -> Any:
+        calls.append(note())
+        return real(*values)
+
+    monkeypatch.setattr(room, name, counting)
+    return calls
 
 
 def overwrite(path: Path, data: bytes) -> None:
@@ -424,7 +444,8 @@ def test_healed_rows_are_bounded_between_windows(
     from evalindex import known
 
     logs = [write_log(root / f"{n}.eval", [sample(1)]) for n in range(6)]
-    monkeypatch.setattr(known, "_HEALED_LIMIT", 3 * 5 * known._ROW_SIZE)
+    # Room for three logs of four members (start, sample, summaries, header) and a bit more.
+    monkeypatch.setattr(known, "_HEALED_LIMIT", int(3.5 * (5 * known._ROW_SIZE + 150)))
     with built(root) as index:
         for log in logs:
             write_log(log, [sample(1, v="new")])
@@ -614,3 +635,134 @@ def _must_not_be_called(*_: object) -> Iterator[None]:
 def test_the_fixture_writes_what_zipfile_reads(root: Path) -> None:
     log = write_log(root / "run.eval", [sample(1)])
     assert json.loads(members_by_zipfile(log)["samples/1_epoch_1.json"]) == sample(1)
+
+
+@recorded
+def test_a_row_that_the_index_lost_is_no_absence(root: Path) -> None:
+    """Rows prove what they find; only the log proves what is not there."""
+    log = write_log(root / "run.eval", [sample(1), sample(2)])
+    evalindex.build(root)
+    change_index(
+        root / "evalindex.db", f"UPDATE member SET name = 'x' WHERE name = '{sample_member(1)}'"
+    )
+    with evalindex.open(root) as index:
+        assert index.read_samples(log, [2, 1]) == [sample(2), sample(1)]
+    with evalindex.open(root) as index, index.stream(log, 1) as stream:
+        assert json.load(stream) == sample(1)
+    with evalindex.open(root) as index, pytest.raises(evalindex.SampleNotFound):
+        index.read(log, 3)
+
+
+@recorded
+@pytest.mark.parametrize("damage", ["method = 99", "flags = 1"])
+def test_a_method_that_the_index_has_wrong_is_not_the_logs(root: Path, damage: str) -> None:
+    log = write_log(root / "run.eval", [sample(1), sample(2)])
+    evalindex.build(root)
+    change_index(root / "evalindex.db", f"UPDATE member SET {damage}")
+    with evalindex.open(root) as index:
+        assert index.read(log, 1) == sample(1)
+
+
+@recorded
+def test_the_directory_is_read_once_a_window_for_absences(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(root / "run.eval", [sample(n) for n in range(50)])
+    reads = counted(monkeypatch, heal, "read_directory")
+    evalindex.build(root)
+    with evalindex.open(root, max_bytes=1) as index:
+        keys = [n for pair in zip(range(50), range(100, 150), strict=True) for n in pair]
+        found = index.read_samples(log, keys, errors="return")
+        assert [type(answer) for answer in found] == [dict, evalindex.SampleNotFound] * 50
+        assert len(reads) == 1
+        index.read_samples(log, keys, errors="return")
+    assert len(reads) == 1
+
+
+@recorded
+def test_a_log_that_has_not_settled_is_proved_once_a_window(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(root / "run.eval", [sample(n) for n in range(20)])
+    evalindex.build(root)
+    monkeypatch.setattr(local, "SETTLED_NS", 10**18)
+    proofs = counted(monkeypatch, heal, "prove")
+    change_index(root / "evalindex.db", "UPDATE log SET version = NULL")
+    with evalindex.open(root, max_bytes=1) as index:
+        assert len(index.read_samples(log, range(20))) == 20
+    assert len(proofs) == 1
+
+
+@recorded
+def test_logs_that_vanished_are_waited_for_together(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = [write_log(root / f"{n:02}.eval", [sample(1)]) for n in range(20)]
+    evalindex.build(root)
+    for log in logs[1:]:
+        log.unlink()
+    pauses: list[float] = []
+    monkeypatch.setattr("evalindex.heal.time.sleep", pauses.append)
+    with evalindex.open(root) as index:
+        keys = [(log, 1) for log in logs]
+        answers = [answer for _, answer in index.iter_samples(keys, errors="return")]
+    assert answers[0] == sample(1)
+    assert {type(answer) for answer in answers[1:]} == {evalindex.LogNotFound}
+    assert pauses == list(directory.PAUSES)
+
+
+def test_logs_without_an_index_do_not_keep_their_directories(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One at a time is read, and forgotten when the last of its samples was delivered."""
+    logs = [write_log(root / f"{n}.eval", [sample(1), sample(2)]) for n in range(9)]
+    evalindex.build(logs[0])
+    monkeypatch.setattr("evalindex.known._HEALED_LIMIT", 0)
+    opened = counted(monkeypatch, heal, "read_directory")
+    with evalindex.open(root) as index:
+        keys = [(log, id) for log in logs for id in (1, 2)]
+        for n, (_, answer) in enumerate(index.iter_samples(keys)):
+            assert answer == sample(1 + n % 2)
+            assert len(opened) <= n // 2 + 1
+    assert len(opened) == 8
+
+
+def test_the_collector_is_paused_while_samples_are_made_and_never_for_the_caller(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(root / "run.eval", [sample(n) for n in range(4)])
+    evalindex.build(root)
+    inside = counted(monkeypatch, decode, "decode_sample", gc.isenabled)
+    with evalindex.open(root) as index:
+        for _ in index.iter_samples([(log, n) for n in range(5)], errors="skip"):
+            assert gc.isenabled()
+        assert inside == [False] * 4
+        with pytest.raises(evalindex.SampleNotFound):
+            index.read(log, 9)
+        assert gc.isenabled()
+        gc.disable()
+        try:
+            index.read(log, 1)
+            assert not gc.isenabled()
+        finally:
+            gc.enable()
+
+
+def test_the_collector_runs_again_when_the_last_thread_is_done() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with paused:
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait()
+    with paused:
+        pass
+    assert not gc.isenabled()
+    assert in_fork(gc.isenabled), "the child has no thread that would start it again"
+    leave.set()
+    thread.join()
+    assert gc.isenabled()

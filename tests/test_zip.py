@@ -294,7 +294,7 @@ CONTRADICTIONS += [(65_576, 40, True)]
 def test_a_count_that_contradicts_the_entries_is_an_error(
     count: int, said: int, zip64: bool
 ) -> None:
-    with pytest.raises(NotAnEvalLog, match=r"entries, its end record counts"):
+    with pytest.raises(NotAnEvalLog, match=r"its end record (counts|says)"):
         parsed(archive(numbered(count), count=said, zip64=zip64))
 
 

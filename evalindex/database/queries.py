@@ -39,6 +39,14 @@ LEFT JOIN member AS m ON m.log_id = l.log_id AND m.name = n.value
 WHERE l.root_id = ? AND l.path = ?
 """
 
+# The same for one name, in half the time.
+_FIND_ONE = f"""
+SELECT {_LOG_COLUMNS},
+  ?, m.flags, m.method, m.crc32, m.compressed_size, m.uncompressed_size, m.header_offset
+FROM log AS l LEFT JOIN member AS m ON m.log_id = l.log_id AND m.name = ?
+WHERE l.root_id = ? AND l.path = ?
+"""
+
 _NEIGHBOURS = """
 SELECT name FROM (SELECT name FROM member WHERE log_id = ? AND name < ?
   ORDER BY name DESC LIMIT ?)
@@ -225,7 +233,11 @@ def _find(
     wanted: Sequence[str],
     otherwise: Callable[[str], str],
 ) -> tuple[LogRow, dict[str, Member]] | None:
-    rows = connection.execute(_FIND, (json.dumps(wanted), root_id, path)).fetchall()
+    if len(wanted) == 1:
+        found = connection.execute(_FIND_ONE, (*wanted, *wanted, root_id, path))
+    else:
+        found = connection.execute(_FIND, (json.dumps(wanted), root_id, path))
+    rows = found.fetchall()
     missed = [otherwise(row[_LOG_WIDTH]) for row in rows if row[_LOG_WIDTH + 1] is None]
     if missed:
         rows += connection.execute(_FIND, (json.dumps(missed), root_id, path))

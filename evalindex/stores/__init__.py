@@ -39,8 +39,11 @@ class LogFile(Protocol):
     size: int
     #: The version, as the store shows it; never to be recorded unless it is `settled`.
     version: Version | None
-    #: False if the log changed so recently that a second change might leave the version as it is.
-    settled: bool
+
+    @property
+    def settled(self) -> bool:
+        """False if it changed so recently that a second change might leave the version as it is."""
+        ...
 
     def read(self, start: int, stop: int) -> bytes:
         """The bytes `[start, stop)`; fewer only if the log ends before."""

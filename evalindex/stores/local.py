@@ -41,19 +41,27 @@ class LocalFile:
     def __init__(self, path: str) -> None:
         """Raise `LogNotFound`, or `LogUnreadable` for what is no readable file."""
         self._path = path
-        seen = time.time_ns()
+        self._seen = time.time_ns()
         try:
             self._descriptor = os.open(path, _OPEN_FLAGS)
         except OSError as error:
             raise _named(error, path) from None
-        status = os.fstat(self._descriptor)
+        try:
+            status = os.fstat(self._descriptor)
+        except OSError as error:
+            self.close()
+            raise _named(error, path) from None
         if not stat.S_ISREG(status.st_mode):
-            os.close(self._descriptor)
+            self.close()
             what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
             raise LogUnreadable(f"it is {what}", log=path, code=errno.EISDIR)
         self.size = status.st_size
         self.version: Version | None = stat_version(status)
-        self.settled = seen - max(status.st_mtime_ns, status.st_ctime_ns) >= SETTLED_NS
+        self._changed = max(status.st_mtime_ns, status.st_ctime_ns)
+
+    @property
+    def settled(self) -> bool:
+        return self._seen - self._changed >= SETTLED_NS
 
     def read(self, start: int, stop: int) -> bytes:
         parts: list[bytes] = []
@@ -62,6 +70,13 @@ class LocalFile:
                 part = _pread(self._descriptor, min(stop - start, _READ_MOST), start)
             except OSError as error:
                 raise _named(error, self._path) from None
+            except MemoryError:
+                raise LogUnreadable(
+                    f"{stop - start:,} bytes of it do not fit in memory",
+                    log=self._path,
+                    code=errno.ENOMEM,
+                    hint="stream the sample",
+                ) from None
             if not part:
                 break
             parts.append(part)
@@ -69,10 +84,19 @@ class LocalFile:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def unchanged(self) -> bool:
-        return stat_version(os.fstat(self._descriptor)) == self.version
+        try:
+            return stat_version(os.fstat(self._descriptor)) == self.version
+        except OSError as error:
+            raise _named(error, self._path) from None
 
     def at_rest(self) -> bool:
         return self.settled and self.unchanged()
+
+    def __enter__(self) -> LocalFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         # Twice does no harm: the number may be another file's by then.
