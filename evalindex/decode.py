@@ -19,22 +19,60 @@ if TYPE_CHECKING:
 
 _raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _any = msgspec.json.Decoder()
+_REFUSED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 def decode_sample(
-    data: bytes, id: str, epoch: int, exclude_fields: Collection[str] = frozenset()
+    data: bytes,
+    id: str,
+    epoch: int,
+    exclude_fields: Collection[str] = frozenset(),
+    only: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """The sample in `data`, without the excluded top-level fields.
+    """The sample in `data`, without the excluded top-level fields, or with `only` some of them.
 
     Raises `CorruptMember` if it is no JSON object, or not the sample (`id` as text, `epoch`).
     """
     try:
-        sample = _fast(data, exclude_fields)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        sample = _fast(data, exclude_fields, only)
+    except _REFUSED:
         sample = _exact(data, exclude_fields)
     if not isinstance(sample, dict):
         raise CorruptMember(f"the member of id {id!r} epoch {epoch} is no JSON object")
-    found_id, found_epoch = sample.get("id"), sample.get("epoch")
+    check_identity(sample.get("id"), sample.get("epoch"), id, epoch)
+    return sample
+
+
+def parse(data: bytes) -> Any:
+    """What `json.loads` makes of a document. Raises `CorruptMember` for what is none."""
+    try:
+        return _any.decode(data)
+    except _REFUSED:
+        return _loads(data)
+
+
+def without_fields(data: bytes, exclude_fields: Collection[str]) -> bytes:
+    """The JSON object in `data` without some top-level fields, whose values are not parsed.
+
+    Raises `CorruptMember` if it is no JSON object.
+    """
+    try:
+        fields = _raw_fields.decode(data)
+    except _REFUSED:
+        document = _exact(data, exclude_fields)
+        if not isinstance(document, dict):
+            raise CorruptMember("it is no JSON object") from None
+        return json.dumps(document).encode()
+    kept = [
+        msgspec.json.encode(name) + b":" + bytes(value)
+        for name, value in fields.items()
+        if name not in exclude_fields
+    ]
+    return b"{" + b",".join(kept) + b"}"
+
+
+def check_identity(found_id: Any, found_epoch: Any, id: str, epoch: int) -> None:
+    """Raise `CorruptMember` if a body's id and epoch are not those of the sample (`id` as text)."""
     # By type too: to Python, True is 1 and so is 1.0.
     if (
         type(found_id) not in (str, int)
@@ -46,11 +84,13 @@ def decode_sample(
             f"the member of id {id!r} epoch {epoch} holds "
             f"id {_short(found_id)} epoch {_short(found_epoch)}"
         )
-    return sample
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a deep {type(value).__name__}"
     return text if len(text) <= 100 else f"{text[:100]}..."
 
 
@@ -70,22 +110,26 @@ def normalized_exclusions(exclude_fields: Collection[str] | None) -> frozenset[s
     return frozenset(names - {"id", "epoch"})
 
 
-def _fast(data: bytes, exclude_fields: Collection[str]) -> Any:
-    if not exclude_fields:
+def _fast(data: bytes, exclude_fields: Collection[str], only: Collection[str] | None) -> Any:
+    if not exclude_fields and only is None:
         return _any.decode(data)
     # Values stay unparsed bytes until it is known that somebody wants them.
     return {
         name: _any.decode(value)
         for name, value in _raw_fields.decode(data).items()
-        if name not in exclude_fields
+        if name not in exclude_fields and (only is None or name in only)
     }
 
 
-def _exact(data: bytes, exclude_fields: Collection[str]) -> Any:
+def _loads(data: bytes) -> Any:
     try:
-        sample = json.loads(data)
+        return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise CorruptMember(f"its JSON cannot be parsed: {error}") from None
+
+
+def _exact(data: bytes, exclude_fields: Collection[str]) -> Any:
+    sample = _loads(data)
     if not isinstance(sample, dict):
         return sample
     return {name: value for name, value in sample.items() if name not in exclude_fields}

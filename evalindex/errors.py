@@ -8,6 +8,9 @@
     ├── StaleLog                                     changed, and kept changing or may not be healed
     ├── CorruptMember                                its bytes are not what the directory says
     ├── UnsupportedMember                            encrypted, unknown method, or no such form
+    ├── MemberNotFound      (KeyError)               no member of that name in the log
+    ├── SampleInvalid       (ValueError)             inspect makes no EvalSample of it
+    ├── UnsupportedInspect  (ImportError)            an inspect_ai that cannot be used
     ├── AmbiguousLog                                 a relative name means two different logs
     ├── RootUnreadable      (OSError)                cannot be listed, or is suddenly empty
     ├── StoreDenied                                  permission or credentials refused
@@ -150,6 +153,18 @@ class CorruptMember(EvalIndexError):
 
 class UnsupportedMember(EvalIndexError):
     """The member exists, but is encrypted, uses an unknown method, or has no such form."""
+
+
+class MemberNotFound(EvalIndexError, KeyError):
+    """The log has no member of that name."""
+
+
+class SampleInvalid(EvalIndexError, ValueError):
+    """The sample is as the log holds it, but inspect refuses it; the cause is its exception."""
+
+
+class UnsupportedInspect(EvalIndexError, ImportError):
+    """The installed inspect_ai has not what is needed to make samples; the hint names versions."""
 
 
 class AmbiguousLog(EvalIndexError):

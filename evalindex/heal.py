@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from evalindex import names
 from evalindex.directory import PAUSES, prove, read_directory
@@ -23,11 +23,13 @@ from evalindex.known import Known, KnownLogs, Question
 from evalindex.stores.local import LocalFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from evalindex.database.queries import IndexReader
     from evalindex.model import Member, SampleKey, Version
     from evalindex.place import Spot
+
+T = TypeVar("T")
 
 OnStale = Literal["refresh", "error"]
 
@@ -133,19 +135,41 @@ class Healer:
     def after_fork(self) -> None:
         self._logs.after_fork()
 
-    def members(self, spot: Spot) -> list[Member]:
-        """All members that a log has now, in file order."""
-        (known,) = self._logs.look_up([(spot, None)])
-        log = LogInCall(spot, None, known)
+    def attempt(
+        self,
+        spot: Spot,
+        wanted: Sequence[str] | None,
+        job: Callable[[LogInCall, LocalFile, Known], T],
+        *,
+        keep_open: bool = False,
+    ) -> T:
+        """What a job makes of one log, open and with what is known of it proved; healed and tried
+        again as long as that may help. `keep_open` leaves it to the result to close the log."""
+        (known,) = self._logs.look_up([(spot, wanted)])
+        log = LogInCall(spot, wanted, known)
         while True:
             try:
-                with LocalFile(spot.location) as file:
-                    members = self.prove(log, file).members()
-                return sorted(members, key=lambda member: member.header_offset)
+                file = LocalFile(spot.location)
+                try:
+                    result = job(log, file, self.prove(log, file))
+                except BaseException:
+                    file.close()
+                    raise
+                if not keep_open:
+                    file.close()
+                return result
             except EvalIndexError as error:
                 error.log = spot.location
                 if not self.retry(log, error):
-                    raise
+                    raise last_word(log, error) from None
+
+    def members(self, spot: Spot) -> list[Member]:
+        """All members that a log has now, in file order."""
+
+        def read(_: LogInCall, __: LocalFile, known: Known) -> list[Member]:
+            return sorted(known.members(), key=lambda member: member.header_offset)
+
+        return self.attempt(spot, None, read)
 
     def _say(self, spot: Spot, what: str) -> None:
         """Tell once a log that it is read the slow way."""
@@ -163,17 +187,9 @@ class Healer:
 
 def absence(
     known: Known, key: SampleKey, name: str | None, *, suggest: bool = True
-) -> SampleNotFound | UnsupportedMember:
-    """Why a log has no member of this name (None: no member can have the key's)."""
-    if name is None:
-        return SampleNotFound([key])
-    if known.find(names.chunked_name(name)) is not None:
-        return UnsupportedMember(
-            f"id {key.id!r} epoch {key.epoch} is a chunked sample",
-            log=key.log,
-            hint="chunked samples cannot be read yet; inspect's viewer shows them",
-        )
-    if not suggest:
+) -> SampleNotFound:
+    """Say that a log has no member of this name (None: no member can have the key's)."""
+    if name is None or not suggest:
         return SampleNotFound([key])
     try:
         neighbours = known.neighbours(name)

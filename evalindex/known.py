@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from evalindex.directory import Proof, ReadDirectory, stored_proof
@@ -35,14 +36,37 @@ class Known(NamedTuple):
     """One version of one log: the proof, and its members.
 
     `log_id` is that of the index, None for what was read from the log itself. From the index,
-    `find` and `members` have only what was looked up.
+    `find` and `members` have only what was looked up. `below` has all members of a prefix that
+    ends with a slash; none if the index has another version of the log by now.
     """
 
     proof: Proof
     find: Callable[[str], Member | None]
     members: Callable[[], Iterable[Member]]
     neighbours: Callable[[str], Sequence[str]]
+    below: Callable[[str], Sequence[Member]]
     log_id: int | None
+
+
+def _known_by_itself(read: ReadDirectory) -> Known:
+    directory = read.directory
+    ordered: list[str] = []
+
+    def at(name: str) -> int:
+        if not ordered:
+            ordered.extend(sorted(directory.rows))
+        return bisect_left(ordered, name)
+
+    def neighbours(name: str) -> Sequence[str]:
+        middle = at(name)
+        return ordered[max(0, middle - _NEIGHBOURS) : middle + _NEIGHBOURS]
+
+    def below(prefix: str) -> Sequence[Member]:
+        found = islice(ordered, at(prefix), None)
+        names = list(takewhile(lambda name: name.startswith(prefix), found))
+        return [member for name in names if (member := directory.member(name)) is not None]
+
+    return Known(read.proof, directory.member, directory.members, neighbours, below, None)
 
 
 class KnownLogs:
@@ -99,6 +123,7 @@ class KnownLogs:
             members.get,
             members.values,
             lambda name: reader.neighbours(row.log_id, name, _NEIGHBOURS),
+            lambda prefix: reader.below(row.log_id, prefix),
             row.log_id,
         )
 
@@ -114,14 +139,7 @@ class KnownLogs:
 
     def remember(self, spot: Spot, read: ReadDirectory) -> Known:
         """Keep what was just read from a log."""
-        rows = read.directory.rows
-
-        def neighbours(name: str) -> Sequence[str]:
-            ordered = sorted(rows)
-            at = bisect_left(ordered, name)
-            return ordered[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS]
-
-        known = Known(read.proof, read.directory.member, read.directory.members, neighbours, None)
+        known, rows = _known_by_itself(read), read.directory.rows
         size = _ROW_SIZE * (len(rows) + 1) + 2 * sum(map(len, rows))  # the name, raw too
         with self._lock:
             self._drop(spot.location)

@@ -17,7 +17,7 @@ class SampleRow(NamedTuple):
     """One sample of a log, as the log's directory lists it; can be passed as a key.
 
     `log` is the full path, `path` the part below the root; `id` is the text of the member's name;
-    sizes are in bytes. `chunked` samples are listed, but cannot be read yet.
+    sizes are in bytes, of a `chunked` sample those of its first member alone.
     """
 
     log: str

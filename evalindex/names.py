@@ -64,6 +64,11 @@ def chunked_name(name: str) -> str:
     return name.removesuffix(".json") + _CHUNKED_SUFFIX
 
 
+def chunked_prefix(name: str) -> str:
+    """Where all members of the same sample in the chunked shape are."""
+    return name.removesuffix(".json") + "/"
+
+
 def can_exist(id: str, epoch: int) -> bool:
     """False if no member name can hold this key.
 

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from evalindex import names
 from evalindex.budget import Account, Budget
 from evalindex.collector import paused
-from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound
+from evalindex.errors import (
+    CorruptMember,
+    EvalIndexError,
+    SampleNotFound,
+    UnsupportedMember,
+)
 from evalindex.fetch import fetch
 from evalindex.heal import Healer, LogInCall, absence, last_word, may_pass
 from evalindex.model import Member, SampleKey
@@ -27,6 +32,10 @@ if TYPE_CHECKING:
     from evalindex.place import Spot
 
 T = TypeVar("T")
+
+#: What was read of a sample: the bytes of its member, or those of each part of a chunked one by
+#: its name below what they have in common.
+Content = bytes | dict[str, bytes]
 
 _WINDOW_KEYS = 10_000
 _WINDOW_LOGS = 256
@@ -56,7 +65,7 @@ def read(
     healer: Healer,
     budget: Budget,
     requests: Iterable[Request],
-    finish: Callable[[Request, bytes], T],
+    finish: Callable[[Request, Content], T],
     *,
     max_bytes: int | None = None,
     threads: int | None = None,
@@ -66,9 +75,10 @@ def read(
     """The answer to each request, in order: what `finish` makes of the checked bytes, or the
     error in its place.
 
-    `finish` raises `CorruptMember` for bytes that are not the sample. `max_bytes` and `threads`
-    bound this call within the budget. Unless `ordered`, the requests of a window are taken log by
-    log. With `all_misses` a `SampleNotFound` names every miss known so far.
+    `finish` raises `CorruptMember` for bytes that are not the sample; its other errors stand.
+    `max_bytes` and `threads` bound this call within the budget. Unless `ordered`, the requests of
+    a window are taken log by log. With `all_misses` a `SampleNotFound` names every miss known so
+    far.
     """
     account = Account(budget, max_bytes)
     try:
@@ -125,7 +135,7 @@ class _Window:
         self._requests = requests
         self._account = account
         self._all_misses = all_misses
-        self._ready: dict[int, bytes | EvalIndexError] = {}
+        self._ready: dict[int, Content | EvalIndexError] = {}
         self._missing: dict[int, SampleKey] = {}
         self._absences = 0
         positions: dict[Spot, list[int]] = {}
@@ -143,7 +153,7 @@ class _Window:
         }
 
     def answers(
-        self, finish: Callable[[Request, bytes], T]
+        self, finish: Callable[[Request, Content], T]
     ) -> Iterator[tuple[Request, T | EvalIndexError]]:
         for position, request in enumerate(self._requests):
             if request.error is not None:
@@ -159,13 +169,13 @@ class _Window:
             yield request, answer
 
     def _answer(
-        self, position: int, request: Request, log: _Log, finish: Callable[[Request, bytes], T]
+        self, position: int, request: Request, log: _Log, finish: Callable[[Request, Content], T]
     ) -> T | EvalIndexError:
         while True:
             if position not in self._ready:
                 self._fetch(position)
             result = self._ready.pop(position)
-            if isinstance(result, bytes):
+            if not isinstance(result, EvalIndexError):
                 try:
                     answer = finish(request, result)
                     log.delivered()
@@ -173,6 +183,9 @@ class _Window:
                 except CorruptMember as error:
                     error.log = log.spot.location
                     result = error
+                except EvalIndexError as error:
+                    error.log = log.spot.location
+                    return error
             if not self._retry(log, result):
                 return self._last_word(log, result)
 
@@ -186,8 +199,10 @@ class _Window:
             log = self._logs[request.spot]
             if log.known is None and position != head:
                 break  # what it will take is known when its directory was read
-            member = log.known and request.name and log.known.find(request.name)
-            size = _held(member) if member else 0
+            try:
+                size = _held(members_of(log.known, request)) if log.known else 0
+            except EvalIndexError:
+                size = 0  # it will be said when it is read
             if not self._account.hold(position, size, always=position == head):
                 break
             chosen.setdefault(request.spot, []).append(position)
@@ -210,40 +225,42 @@ class _Window:
         if self._find_missing(log, known):
             known = self._healer.prove_absence(log, file)
             self._find_missing(log, known)
-        wanted: dict[Member, list[int]] = {}
+        wanted: dict[int, Sequence[Member]] = {}
         for position in positions:
             request = self._requests[position]
-            member = None if request.name is None else known.find(request.name)
-            if member is None:
-                self._ready[position] = self._absence(log, known, request)
+            members = members_of(known, request)
+            if not members:
+                self._ready[position] = self._absence(known, request)
             # A healed member may be larger than the one that the budget was asked for.
-            elif self._account.hold(position, _held(member), always=position == head):
-                wanted.setdefault(member, []).append(position)
-        for member, result in fetch(file, wanted, self._threads):
-            if isinstance(result, EvalIndexError):
-                result.log = log.spot.location
-            for position in wanted[member]:
-                self._ready[position] = result
+            elif self._account.hold(position, _held(members), always=position == head):
+                wanted[position] = members
+        distinct = {member: None for members in wanted.values() for member in members}
+        found = dict(fetch(file, distinct, self._threads))
+        for position, members in wanted.items():
+            content = _content(self._requests[position], members, found)
+            if isinstance(content, EvalIndexError):
+                content.log = log.spot.location
+            self._ready[position] = content
         log.final = log.final and file.at_rest()
 
     def _find_missing(self, log: _Log, known: Known) -> bool:
-        """Find which of this window's samples these rows do not have; whether any was found."""
+        """Find which of this window's samples these rows do not have. Whether they prove too
+        little: that a sample is absent, or that a chunked one has no more parts."""
         if log.judged is known.find:
             return False
         log.judged = known.find
-        found = False
+        unproved = False
         for position in log.positions:
             request = self._requests[position]
-            if request.name is not None and (
-                known.find(request.name) or known.find(names.chunked_name(request.name))
-            ):
+            name = request.name
+            unproved = unproved or (name is not None and known.find(name) is None)
+            if name is not None and (known.find(name) or known.find(names.chunked_name(name))):
                 self._missing.pop(position, None)
             else:
                 self._missing[position] = request.sample
-                found = found or request.name is not None
-        return found
+        return unproved
 
-    def _absence(self, log: _Log, known: Known, request: Request) -> EvalIndexError:
+    def _absence(self, known: Known, request: Request) -> EvalIndexError:
         self._absences += 1
         suggest = self._absences <= _SUGGEST_FOR
         return absence(known, request.sample, request.name, suggest=suggest)
@@ -272,6 +289,52 @@ class _Window:
         return last_word(log, error)
 
 
-def _held(member: Member) -> int:
-    """Bytes that a member takes while it is read; what claims to shrink may not."""
-    return max(member.compressed_size, member.uncompressed_size)
+def members_of(known: Known, request: Request) -> Sequence[Member]:
+    """The members that hold a sample: one, or several if it is chunked; none if it is absent.
+
+    Where both shapes are there, inspect prefers the single member.
+    """
+    if request.name is None:
+        return ()
+    member = known.find(request.name)
+    if member is not None:
+        return (member,)
+    shell = known.find(names.chunked_name(request.name))
+    if shell is None:
+        return ()
+    members = known.below(names.chunked_prefix(request.name))
+    if shell not in members:
+        raise CorruptMember("the index has another version of the log by now")
+    return members
+
+
+def chunked_refused(request: Request, count: int) -> UnsupportedMember:
+    """A chunked sample has no bytes of its own."""
+    return UnsupportedMember(
+        f"id {request.id!r} epoch {request.epoch} is a chunked sample of {count:,} members",
+        hint='as_="dict" puts them together, read_member reads each',
+    )
+
+
+def _content(
+    request: Request,
+    members: Sequence[Member],
+    found: dict[Member, bytes | CorruptMember | UnsupportedMember],
+) -> Content | CorruptMember | UnsupportedMember:
+    """What was found of a sample, or the first thing that is wrong with it."""
+    if members[0].name == request.name:
+        return found[members[0]]
+    assert request.name is not None
+    prefix = len(names.chunked_prefix(request.name))
+    parts: dict[str, bytes] = {}
+    for member in members:
+        part = found[member]
+        if not isinstance(part, bytes):
+            return part
+        parts[member.name[prefix:]] = part
+    return parts
+
+
+def _held(members: Iterable[Member]) -> int:
+    """Bytes that members take while they are read; what claims to shrink may not."""
+    return sum([max(member.compressed_size, member.uncompressed_size) for member in members])

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from evalindex import codec
 from evalindex.errors import CorruptMember, EvalIndexError
-from evalindex.heal import LogInCall, absence, last_word
-from evalindex.stores.local import LocalFile
+from evalindex.heal import absence
+from evalindex.parts import find_member, proved_members, wanted_member
+from evalindex.read import chunked_refused
 
 if TYPE_CHECKING:
-    from evalindex.heal import Healer
+    from evalindex.heal import Healer, LogInCall
+    from evalindex.known import Known
     from evalindex.model import Member
+    from evalindex.place import Spot
     from evalindex.read import Request
     from evalindex.stores import LogFile
+    from evalindex.stores.local import LocalFile
 
 _CHUNK = 256 * 2**10
 # A local header whose name is as long as the format allows, and some of its extra field.
@@ -103,29 +107,25 @@ def open_stream(healer: Healer, request: Request) -> io.BufferedReader:
     The log is healed until the member is found where it should be; after that nothing is tried
     again, since bytes have been handed out.
     """
-    wanted = [] if request.name is None else [request.name]
-    (known,) = healer.look_up([(request.spot, wanted)])
-    log = LogInCall(request.spot, wanted, known)
-    while True:
-        try:
-            return io.BufferedReader(_open(healer, log, request), _CHUNK)
-        except EvalIndexError as error:
-            error.log = request.spot.location
-            if not healer.retry(log, error):
-                raise last_word(log, error) from None
 
-
-def _open(healer: Healer, log: LogInCall, request: Request) -> MemberStream:
-    file = LocalFile(request.spot.location)
-    try:
-        known = healer.prove(log, file)
-        member = None if request.name is None else known.find(request.name)
-        if member is None and request.name is not None:
-            known = healer.prove_absence(log, file)
-            member = known.find(request.name)
-        if member is None:
+    def find(log: LogInCall, file: LocalFile, known: Known) -> MemberStream:
+        known, members = proved_members(healer, log, file, known, request)
+        if len(members) > 1:
+            raise chunked_refused(request, len(members))
+        if not members:
             raise absence(known, request.sample, request.name)
-        return MemberStream(file, member, request.spot.location)
-    except BaseException:
-        file.close()
-        raise
+        return MemberStream(file, members[0], request.spot.location)
+
+    wanted = [] if request.name is None else [request.name]
+    return io.BufferedReader(healer.attempt(request.spot, wanted, find, keep_open=True), _CHUNK)
+
+
+def open_member_stream(healer: Healer, spot: Spot, name: str) -> io.BufferedReader:
+    """Any member of a log. Raises `MemberNotFound`."""
+
+    def find(log: LogInCall, file: LocalFile, known: Known) -> MemberStream:
+        return MemberStream(file, find_member(healer, log, file, known, name), spot.location)
+
+    return io.BufferedReader(
+        healer.attempt(spot, wanted_member(name), find, keep_open=True), _CHUNK
+    )

@@ -101,17 +101,6 @@ def test_damaged_files_beside_them_are_rows_with_a_reason(logs: Path, tmp_path: 
             index.read("cut.eval", 1)
 
 
-def test_a_chunked_sample_is_listed_and_named_when_it_is_read(logs: Path) -> None:
-    evalindex.build(logs)
-    with evalindex.open(logs) as index:
-        rows = list(index.samples("chunked_rich.eval"))
-        assert rows
-        assert all(row.chunked for row in rows)
-        for as_ in ("bytes", "dict"):
-            with pytest.raises(evalindex.UnsupportedMember):
-                index.read("chunked_rich.eval", rows[0].id, rows[0].epoch, as_=as_, errors="raise")
-
-
 def test_inspect_and_we_agree_that_a_sample_is_missing(logs: Path) -> None:
     from inspect_ai.log import read_eval_log_sample_async
 

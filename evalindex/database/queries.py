@@ -55,6 +55,11 @@ SELECT name FROM (SELECT name FROM member WHERE log_id = ? AND name >= ?
   ORDER BY name LIMIT ?)
 """
 
+_BELOW = """
+SELECT name, flags, method, crc32, compressed_size, uncompressed_size, header_offset
+FROM member WHERE log_id = ? AND name >= ? AND name < ?
+"""
+
 _FACTS = """
 SELECT user_version, (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'parser'),
   page_count * page_size, (SELECT count(*) FROM log), (SELECT coalesce(sum(samples), 0) FROM log),
@@ -197,6 +202,12 @@ class IndexReader:
         with self._transaction() as connection:
             rows = connection.execute(_NEIGHBOURS, (log_id, name, count) * 2).fetchall()
         return [row[0] for row in rows]
+
+    def below(self, log_id: int, prefix: str) -> list[Member]:
+        """The members whose names begin with a prefix that ends with a slash, in name order."""
+        after = prefix[:-1] + chr(ord("/") + 1)
+        with self._transaction() as connection:
+            return [_member(m) for m in connection.execute(_BELOW, (log_id, prefix, after))]
 
     def members(self, root_id: int, path: str) -> tuple[LogRow, dict[str, Member]] | None:
         """A log and all its members, in name order."""

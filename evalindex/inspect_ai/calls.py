@@ -1,0 +1,233 @@
+"""What replaces calls of `inspect_ai.log`: the same arguments, order, objects and exceptions.
+
+What is in no `.eval` log, and a sample by its uuid alone, is left to inspect.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from evalindex.errors import LogNotFound, NotAnEvalLog, SampleInvalid, SampleNotFound
+from evalindex.index import Index, open
+from evalindex.inspect_ai.guard import Reader, inspect_function
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+
+    from inspect_ai.log import EvalSample
+
+    from evalindex.inspect_ai.samples import ResolveAttachments
+    from evalindex.place import LogLike
+
+    Format = Literal["eval", "json", "auto"]
+
+_CHUNK = 2**20
+
+
+def read_eval_log_samples_by_id(
+    log_file: LogLike,
+    samples: Iterable[tuple[str | int, int]],
+    *,
+    concurrency: int = 8,
+    resolve_attachments: ResolveAttachments = False,
+    format: Format = "auto",
+    exclude_fields: Collection[str] | None = None,
+    index: Index | LogLike | None = None,
+) -> list[EvalSample]:
+    """As `inspect_ai.log.read_eval_log_samples_by_id`.
+
+    `index` is an open Index, or what `evalindex.open` takes; by default the index that covers the
+    log, if there is one. Raises what inspect raises, its `IndexError` naming all that is missing,
+    and evalindex's own errors for what inspect has no exception for (`CorruptMember` and such).
+    """
+    if _is_for_inspect(log_file, format, exclude_fields):
+        found: list[EvalSample] = inspect_function("read_eval_log_samples_by_id")(
+            log_file,
+            samples,
+            concurrency=concurrency,
+            resolve_attachments=resolve_attachments,
+            format=format,
+            exclude_fields=exclude_fields,
+        )
+        return found
+    with _opened(index, log_file) as opened, _inspects_exceptions():
+        return opened.read_samples(
+            log_file,
+            samples,
+            as_="sample",
+            exclude_fields=exclude_fields,
+            resolve_attachments=resolve_attachments,
+            concurrency=max(1, concurrency),
+        )
+
+
+async def read_eval_log_samples_by_id_async(
+    log_file: LogLike,
+    samples: Iterable[tuple[str | int, int]],
+    *,
+    concurrency: int = 8,
+    resolve_attachments: ResolveAttachments = False,
+    format: Format = "auto",
+    exclude_fields: Collection[str] | None = None,
+    reader: Any = None,
+    index: Index | LogLike | None = None,
+) -> list[EvalSample]:
+    """The twin of `read_eval_log_samples_by_id`; a `reader` is used as inspect would use it."""
+    if reader is not None or _is_for_inspect(log_file, format, exclude_fields):
+        found: list[EvalSample] = await inspect_function("read_eval_log_samples_by_id_async")(
+            log_file,
+            samples,
+            concurrency=concurrency,
+            resolve_attachments=resolve_attachments,
+            format=format,
+            exclude_fields=exclude_fields,
+            reader=reader,
+        )
+        return found
+    async with _aopened(index, log_file) as opened:
+        with _inspects_exceptions():
+            return await opened.aread_samples(
+                log_file,
+                samples,
+                as_="sample",
+                exclude_fields=exclude_fields,
+                resolve_attachments=resolve_attachments,
+                concurrency=max(1, concurrency),
+            )
+
+
+def read_eval_log_sample(
+    log_file: LogLike,
+    id: int | str | None = None,
+    epoch: int = 1,
+    uuid: str | None = None,
+    resolve_attachments: ResolveAttachments = False,
+    format: Format = "auto",
+    exclude_fields: Collection[str] | None = None,
+    *,
+    index: Index | LogLike | None = None,
+) -> EvalSample:
+    """As `inspect_ai.log.read_eval_log_sample`; `index` as in `read_eval_log_samples_by_id`."""
+    if id is None or _is_for_inspect(log_file, format, exclude_fields):
+        found: EvalSample = inspect_function("read_eval_log_sample")(
+            log_file, id, epoch, uuid, resolve_attachments, format, exclude_fields
+        )
+        return found
+    with _opened(index, log_file) as opened, _inspects_exceptions():
+        return opened.read(
+            log_file,
+            id,
+            epoch,
+            as_="sample",
+            exclude_fields=exclude_fields,
+            resolve_attachments=resolve_attachments,
+        )
+
+
+async def read_eval_log_sample_async(
+    log_file: LogLike,
+    id: int | str | None = None,
+    epoch: int = 1,
+    uuid: str | None = None,
+    resolve_attachments: ResolveAttachments = False,
+    format: Format = "auto",
+    exclude_fields: Collection[str] | None = None,
+    reader: Any = None,
+    *,
+    index: Index | LogLike | None = None,
+) -> EvalSample:
+    """The twin of `read_eval_log_sample`; a `reader` is used as inspect would use it."""
+    if reader is not None or id is None or _is_for_inspect(log_file, format, exclude_fields):
+        found: EvalSample = await inspect_function("read_eval_log_sample_async")(
+            log_file, id, epoch, uuid, resolve_attachments, format, exclude_fields, reader
+        )
+        return found
+    async with _aopened(index, log_file) as opened:
+        with _inspects_exceptions():
+            return await opened.aread(
+                log_file,
+                id,
+                epoch,
+                as_="sample",
+                exclude_fields=exclude_fields,
+                resolve_attachments=resolve_attachments,
+            )
+
+
+def reader(index: Index, log: LogLike) -> Any:
+    """What inspect's `reader=` parameters take: the members of one log, out of an open Index.
+
+    Each member is read anew, checked against the log as it is then, and healed; the directory is
+    not read. Inspect's functions do their work with it as with their own `AsyncZipReader`.
+    """
+    from anyio.to_thread import run_sync
+
+    async def names() -> list[str]:
+        return await run_sync(index.member_names, log)
+
+    async def read(name: str) -> bytes:
+        return await run_sync(index.read_member, log, name)
+
+    async def chunks(name: str) -> AsyncIterator[bytes]:
+        stream = await run_sync(index.stream_member, log, name)
+        try:
+            while data := await run_sync(stream.read, _CHUNK):
+                yield data
+        finally:
+            stream.close()
+
+    return Reader(names, read, chunks)
+
+
+def _is_for_inspect(
+    log_file: LogLike, format: Format, exclude_fields: Collection[str] | None
+) -> bool:
+    """Whether inspect itself has to answer: another format, an exclusion that it refuses."""
+    if exclude_fields and {"id", "epoch"} & set(exclude_fields):
+        return True
+    name = log_file if isinstance(log_file, (str, os.PathLike)) else log_file.name
+    return format != "eval" and not (format == "auto" and os.fspath(name).endswith(".eval"))
+
+
+@contextmanager
+def _opened(index: Index | LogLike | None, log_file: LogLike) -> Iterator[Index]:
+    if isinstance(index, Index):
+        yield index
+        return
+    with _inspects_exceptions():
+        opened = open(log_file if index is None else index)
+    with opened:
+        yield opened
+
+
+@asynccontextmanager
+async def _aopened(index: Index | LogLike | None, log_file: LogLike) -> AsyncIterator[Index]:
+    from anyio.to_thread import run_sync
+
+    if isinstance(index, Index):
+        yield index
+        return
+    with _inspects_exceptions():
+        opened = await run_sync(partial(open, log_file if index is None else index))
+    async with opened:
+        yield opened
+
+
+@contextmanager
+def _inspects_exceptions() -> Iterator[None]:
+    """Raise what inspect raises for what went wrong, with our error as its cause."""
+    try:
+        yield
+    except SampleNotFound as error:
+        missing = ", ".join(f"id {key.id} for epoch {key.epoch}" for key in error.missing)
+        raise IndexError(f"Sample {missing} not found in log {error.log}") from error
+    except LogNotFound as error:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), error.log) from error
+    except NotAnEvalLog as error:
+        raise ValueError(str(error)) from error
+    except SampleInvalid as error:
+        raise (error.__cause__ or error) from None

@@ -1,0 +1,502 @@
+"""The reads of an Index and their async twins, with the types that callers see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from evalindex.answers import As, Errors, check_limits, delivered, finisher
+from evalindex.collector import paused
+from evalindex.keys import request, requests_across_logs, requests_in_log
+from evalindex.read import Request, read
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+    from io import BufferedReader
+    from typing import SupportsIndex
+
+    from inspect_ai.log import EvalSample
+    from typing_extensions import Unpack
+
+    from evalindex.answers import DictOptions, Limits, SampleOptions
+    from evalindex.budget import Budget
+    from evalindex.heal import Healer
+    from evalindex.inspect_ai.samples import ResolveAttachments
+    from evalindex.parts import Field
+    from evalindex.place import LogLike, Places
+
+K = TypeVar("K")
+
+
+class Reads:
+    """What an Index can read.
+
+    All reads of samples take `as_`: `"dict"` (exactly what `json.loads` gives), `"bytes"` (the
+    member's own) or `"sample"` (inspect's `EvalSample`, made by inspect); `exclude_fields`:
+    top-level fields to leave out, `events_data` goes with `events`, `id` and `epoch` stay;
+    `resolve_attachments`: as in inspect, for `"sample"`; `errors`: `"raise"`, `"skip"` (leave the
+    sample out), or `"return"` (put the error in its place).
+
+    Each has an async twin, whose work is done on worker threads: it never blocks the caller's
+    loop, asyncio's or trio's, and can be cancelled.
+    """
+
+    def __init__(self, healer: Healer, budget: Budget) -> None:
+        self._healer = healer
+        self._budget = budget
+
+    def _places(self) -> Places:
+        raise NotImplementedError
+
+    @overload
+    def read(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: Literal["bytes"],
+        errors: Literal["raise"] = "raise",
+    ) -> bytes: ...
+
+    @overload
+    def read(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: Literal["dict"] = "dict",
+        exclude_fields: Collection[str] | None = None,
+        errors: Literal["raise"] = "raise",
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def read(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: Literal["sample"],
+        exclude_fields: Collection[str] | None = None,
+        resolve_attachments: ResolveAttachments = False,
+        errors: Literal["raise"] = "raise",
+    ) -> EvalSample: ...
+
+    @overload
+    def read(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: As = "dict",
+        exclude_fields: Collection[str] | None = None,
+        resolve_attachments: ResolveAttachments = False,
+        errors: Errors,
+    ) -> Any: ...
+
+    def read(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: As = "dict",
+        exclude_fields: Collection[str] | None = None,
+        resolve_attachments: ResolveAttachments = False,
+        errors: Errors = "raise",
+    ) -> Any:
+        """One sample. With `errors="skip"` None if it cannot be had."""
+        answers = self._in_log(log, [(id, epoch)], as_, errors, exclude_fields, resolve_attachments)
+        return next(answers, None)
+
+    @overload
+    def read_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: Literal["bytes"],
+        errors: Literal["raise", "skip"] = "raise",
+        **limits: Unpack[Limits],
+    ) -> list[bytes]: ...
+
+    @overload
+    def read_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: Literal["dict"] = "dict",
+        errors: Literal["raise", "skip"] = "raise",
+        **options: Unpack[DictOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    def read_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: Literal["sample"],
+        errors: Literal["raise", "skip"] = "raise",
+        **options: Unpack[SampleOptions],
+    ) -> list[EvalSample]: ...
+
+    @overload
+    def read_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: As = "dict",
+        errors: Errors,
+        **options: Unpack[SampleOptions],
+    ) -> list[Any]: ...
+
+    def read_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: As = "dict",
+        errors: Errors = "raise",
+        exclude_fields: Collection[str] | None = None,
+        resolve_attachments: ResolveAttachments = False,
+        concurrency: int | None = None,
+        max_bytes: int | None = None,
+    ) -> list[Any]:
+        """Samples of one log, in the order of the keys: ids (epoch 1) or (id, epoch) pairs."""
+        options = (exclude_fields, resolve_attachments, concurrency, max_bytes)
+        answers = self._in_log(log, keys, as_, errors, *options)
+        with paused:
+            return list(answers)
+
+    @overload
+    def iter_samples(
+        self,
+        keys: Iterable[K],
+        *,
+        as_: Literal["bytes"],
+        errors: Literal["raise", "skip"] = "raise",
+        ordered: bool = True,
+        **limits: Unpack[Limits],
+    ) -> Iterator[tuple[K, bytes]]: ...
+
+    @overload
+    def iter_samples(
+        self,
+        keys: Iterable[K],
+        *,
+        as_: Literal["dict"] = "dict",
+        errors: Literal["raise", "skip"] = "raise",
+        ordered: bool = True,
+        **options: Unpack[DictOptions],
+    ) -> Iterator[tuple[K, dict[str, Any]]]: ...
+
+    @overload
+    def iter_samples(
+        self,
+        keys: Iterable[K],
+        *,
+        as_: Literal["sample"],
+        errors: Literal["raise", "skip"] = "raise",
+        ordered: bool = True,
+        **options: Unpack[SampleOptions],
+    ) -> Iterator[tuple[K, EvalSample]]: ...
+
+    @overload
+    def iter_samples(
+        self,
+        keys: Iterable[K],
+        *,
+        as_: As = "dict",
+        errors: Errors,
+        ordered: bool = True,
+        **options: Unpack[SampleOptions],
+    ) -> Iterator[tuple[K, Any]]: ...
+
+    def iter_samples(
+        self,
+        keys: Iterable[K],
+        *,
+        as_: As = "dict",
+        errors: Errors = "raise",
+        ordered: bool = True,
+        exclude_fields: Collection[str] | None = None,
+        resolve_attachments: ResolveAttachments = False,
+        concurrency: int | None = None,
+        max_bytes: int | None = None,
+    ) -> Iterator[tuple[K, Any]]:
+        """Samples of many logs, streamed in the order of the keys, each with the key it was given.
+
+        Keys are (log, id, epoch), (log, id), or rows; any iterable, consumed once and not further
+        ahead than 10,000 keys. Unless `ordered`, samples of one log come together where that is
+        faster. `max_bytes` bounds the samples that this call holds undelivered.
+        """
+        options = (exclude_fields, resolve_attachments, concurrency, max_bytes)
+        requests = requests_across_logs(keys, self._places())
+        return self._answers(requests, as_, errors, *options, ordered=ordered)
+
+    @overload
+    async def aread(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: Literal["bytes"],
+        errors: Literal["raise"] = "raise",
+    ) -> bytes: ...
+
+    @overload
+    async def aread(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: Literal["dict"] = "dict",
+        exclude_fields: Collection[str] | None = None,
+        errors: Literal["raise"] = "raise",
+    ) -> dict[str, Any]: ...
+
+    @overload
+    async def aread(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: Literal["sample"],
+        exclude_fields: Collection[str] | None = None,
+        resolve_attachments: ResolveAttachments = False,
+        errors: Literal["raise"] = "raise",
+    ) -> EvalSample: ...
+
+    @overload
+    async def aread(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        as_: As = "dict",
+        exclude_fields: Collection[str] | None = None,
+        resolve_attachments: ResolveAttachments = False,
+        errors: Errors,
+    ) -> Any: ...
+
+    async def aread(
+        self, log: LogLike, id: str | SupportsIndex, epoch: SupportsIndex = 1, **options: Any
+    ) -> Any:
+        """The twin of `read`."""
+        from evalindex.twins import all_of
+
+        answers = await all_of(lambda: iter([self.read(log, id, epoch, **options)]))
+        return answers[0]
+
+    @overload
+    async def aread_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: Literal["bytes"],
+        errors: Literal["raise", "skip"] = "raise",
+        **limits: Unpack[Limits],
+    ) -> list[bytes]: ...
+
+    @overload
+    async def aread_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: Literal["dict"] = "dict",
+        errors: Literal["raise", "skip"] = "raise",
+        **options: Unpack[DictOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    async def aread_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: Literal["sample"],
+        errors: Literal["raise", "skip"] = "raise",
+        **options: Unpack[SampleOptions],
+    ) -> list[EvalSample]: ...
+
+    @overload
+    async def aread_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: As = "dict",
+        errors: Errors,
+        **options: Unpack[SampleOptions],
+    ) -> list[Any]: ...
+
+    async def aread_samples(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        *,
+        as_: As = "dict",
+        errors: Errors = "raise",
+        exclude_fields: Collection[str] | None = None,
+        resolve_attachments: ResolveAttachments = False,
+        concurrency: int | None = None,
+        max_bytes: int | None = None,
+    ) -> list[Any]:
+        """The twin of `read_samples`."""
+        from evalindex.twins import all_of
+
+        options = (exclude_fields, resolve_attachments, concurrency, max_bytes)
+        return await all_of(lambda: self._in_log(log, keys, as_, errors, *options))
+
+    @overload
+    def aiter_samples(
+        self,
+        keys: Iterable[K],
+        *,
+        as_: Literal["bytes"],
+        errors: Literal["raise", "skip"] = "raise",
+        ordered: bool = True,
+        **limits: Unpack[Limits],
+    ) -> AsyncIterator[tuple[K, bytes]]: ...
+
+    @overload
+    def aiter_samples(
+        self,
+        keys: Iterable[K],
+        *,
+        as_: Literal["dict"] = "dict",
+        errors: Literal["raise", "skip"] = "raise",
+        ordered: bool = True,
+        **options: Unpack[DictOptions],
+    ) -> AsyncIterator[tuple[K, dict[str, Any]]]: ...
+
+    @overload
+    def aiter_samples(
+        self,
+        keys: Iterable[K],
+        *,
+        as_: Literal["sample"],
+        errors: Literal["raise", "skip"] = "raise",
+        ordered: bool = True,
+        **options: Unpack[SampleOptions],
+    ) -> AsyncIterator[tuple[K, EvalSample]]: ...
+
+    @overload
+    def aiter_samples(
+        self,
+        keys: Iterable[K],
+        *,
+        as_: As = "dict",
+        errors: Errors,
+        ordered: bool = True,
+        **options: Unpack[SampleOptions],
+    ) -> AsyncIterator[tuple[K, Any]]: ...
+
+    def aiter_samples(self, keys: Iterable[K], **options: Any) -> AsyncIterator[tuple[K, Any]]:
+        """The twin of `iter_samples`; the keys, too, are taken from their iterable on a worker
+        thread."""
+        from evalindex.twins import each_of
+
+        return each_of(lambda: self.iter_samples(keys, **options))
+
+    def read_slice(
+        self,
+        log: LogLike,
+        id: str | SupportsIndex,
+        epoch: SupportsIndex = 1,
+        *,
+        field: Field,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> list[Any]:
+        """The `messages` or `events` `[start, stop)` of a sample as JSON values, as many as there
+        are; of a chunked sample only the chunks that hold them are read."""
+        if field not in ("messages", "events"):
+            raise ValueError(f'field is "messages" or "events", not {field!r}')
+        if start < 0 or (stop is not None and stop < 0):
+            raise ValueError("start and stop count from the first, 0 or more")
+        from evalindex.parts import read_slice
+
+        asked = request(None, self._places().locate(log), id, epoch)
+        return read_slice(self._healer, asked, field, start, stop)
+
+    def read_member(self, log: LogLike, name: str) -> bytes:
+        """Any member of a log, such as `header.json` or a part of a chunked sample: its bytes,
+        checked. Raises `MemberNotFound`."""
+        from evalindex.parts import read_member
+
+        return read_member(self._healer, self._places().locate(log), name)
+
+    def stream_member(self, log: LogLike, name: str) -> BufferedReader:
+        """The same as a binary file; what `stream` says of its end holds here too."""
+        from evalindex.stream import open_member_stream
+
+        return open_member_stream(self._healer, self._places().locate(log), name)
+
+    def member_names(self, log: LogLike) -> list[str]:
+        """All members that a log has now, in file order."""
+        return [member.name for member in self._healer.members(self._places().locate(log))]
+
+    def stream(
+        self, log: LogLike, id: str | SupportsIndex, epoch: SupportsIndex = 1
+    ) -> BufferedReader:
+        """One sample's own bytes as a binary file to read, in bounded memory; close it.
+
+        Bytes are handed out before the end of the sample is proved: they are provisional until
+        `read` returns `b""`. A bad end raises `CorruptMember`; it is never an end of file.
+        """
+        from evalindex.stream import open_stream
+
+        return open_stream(self._healer, request(None, self._places().locate(log), id, epoch))
+
+    def _in_log(
+        self,
+        log: LogLike,
+        keys: Iterable[Any],
+        as_: As,
+        errors: Errors,
+        exclude_fields: Collection[str] | None = None,
+        resolve_attachments: ResolveAttachments = False,
+        concurrency: int | None = None,
+        max_bytes: int | None = None,
+    ) -> Iterator[Any]:
+        options = (exclude_fields, resolve_attachments, concurrency, max_bytes)
+        requests = requests_in_log(log, keys, self._places())
+        answers = self._answers(requests, as_, errors, *options, ordered=True)
+        return (answer for _, answer in answers)
+
+    def _answers(
+        self,
+        requests: Iterable[Request],
+        as_: As,
+        errors: Errors,
+        exclude_fields: Collection[str] | None,
+        resolve_attachments: ResolveAttachments,
+        concurrency: int | None,
+        max_bytes: int | None,
+        *,
+        ordered: bool,
+    ) -> Iterator[tuple[Any, Any]]:
+        check_limits(concurrency=concurrency, max_bytes=max_bytes)
+        answers = read(
+            self._healer,
+            self._budget,
+            requests,
+            finisher(as_, exclude_fields, resolve_attachments),
+            max_bytes=max_bytes,
+            threads=concurrency,
+            ordered=ordered,
+            all_misses=errors == "raise",
+        )
+        return delivered(answers, errors)
