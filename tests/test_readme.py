@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,9 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which a reader of the README stands."""
-    samples = [sample(n, e, target="t", events=[], store={}) for n in range(1, 60) for e in (1, 2)]
-    write_log(tmp_path / "logs" / "run.eval", [*samples, sample("q-alpha")])
+    fields: dict[str, Any] = {"input": "q", "target": "t", "events": [], "store": {}}
+    samples = [sample(n, e, **fields) for n in range(1, 60) for e in (1, 2)]
+    write_log(tmp_path / "logs" / "run.eval", [*samples, sample("q-alpha", **fields)])
     write_log(tmp_path / "logs" / "other.eval", [sample(1, target="t")])
     (tmp_path / "wanted.csv").write_text("log,id,epoch\nlogs/run.eval,42,2\nlogs/other.eval,1,1\n")
     (tmp_path / "wanted.jsonl").write_text('{"log": "logs/run.eval", "id": "q-alpha"}\n')
@@ -67,6 +69,8 @@ def test_the_python_examples_run(folder: Path, capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     assert printed.startswith("2 0 0\n")
     assert "998" in printed
+    assert names["status"] == "success"
+    assert len(names["rows"]) == 2 * 59 + 1  # type: ignore[arg-type]
     assert [type(item) for item in names["found"]] == [dict, evalindex.SampleNotFound, dict]  # type: ignore[attr-defined]
 
 
@@ -77,7 +81,7 @@ def test_the_help_texts_are_those_of_the_program() -> None:
 
 
 def test_every_public_method_and_command_is_in_the_readme() -> None:
-    methods = {name for name in vars(evalindex.Index) if not name.startswith("_")}
+    methods = {name for name in dir(evalindex.Index) if not name.startswith("_")}
     for name in methods - {"close", "path", "locate"}:
         assert re.search(rf"index\.{name}\b", _README), name
     for verb in ("build", "get", "status", "verify"):
