@@ -191,53 +191,66 @@ class _Window:
 
     def _fetch(self, head: int) -> None:
         """Make the answer at `head` ready, and as many behind it as the budget grants."""
-        chosen: dict[Spot, list[int]] = {}
+        chosen: dict[Spot, dict[int, Sequence[Member]]] = {}
         for position in range(head, len(self._requests)):
             if position in self._ready:
                 continue
             request = self._requests[position]
-            log = self._logs[request.spot]
-            if log.known is None and position != head:
+            known = self._logs[request.spot].known
+            if known is None and position != head:
                 break  # what it will take is known when its directory was read
             try:
-                size = _held(members_of(log.known, request)) if log.known else 0
+                members = () if known is None else members_of(known, request)
             except EvalIndexError:
-                size = 0  # it will be said when it is read
-            if not self._account.hold(position, size, always=position == head):
+                members = ()  # it will be said when it is read
+            if not self._account.hold(position, _held(members), always=position == head):
                 break
-            chosen.setdefault(request.spot, []).append(position)
-        for spot, positions in chosen.items():
-            self._fetch_from(self._logs[spot], positions, head)
+            chosen.setdefault(request.spot, {})[position] = members
+        for spot, wanted in chosen.items():
+            self._fetch_from(self._logs[spot], wanted, head)
 
-    def _fetch_from(self, log: _Log, positions: list[int], head: int) -> None:
+    def _fetch_from(self, log: _Log, wanted: dict[int, Sequence[Member]], head: int) -> None:
         try:
             with LocalFile(log.spot.location) as file:
+                expected = log.known
                 known = self._healer.prove(log, file)
-                self._read_members(log, known, file, positions, head)
+                if self._find_missing(log, known):
+                    known = self._healer.prove_absence(log, file)
+                    self._find_missing(log, known)
+                if known is not expected:
+                    wanted = self._wanted_now(known, wanted, head)
+                self._read_members(log, known, file, wanted)
         except EvalIndexError as error:
             error.log = log.spot.location
-            for position in positions:
+            for position in wanted:
                 self._ready.setdefault(position, error)
 
-    def _read_members(
-        self, log: _Log, known: Known, file: LocalFile, positions: list[int], head: int
-    ) -> None:
-        if self._find_missing(log, known):
-            known = self._healer.prove_absence(log, file)
-            self._find_missing(log, known)
+    def _wanted_now(
+        self, known: Known, positions: Iterable[int], head: int
+    ) -> dict[int, Sequence[Member]]:
+        """The members of some requests, and those of them for which the budget still is enough:
+        a healed member may be larger than the one that it was asked for."""
         wanted: dict[int, Sequence[Member]] = {}
         for position in positions:
-            request = self._requests[position]
-            members = members_of(known, request)
-            if not members:
-                self._ready[position] = self._absence(known, request)
-            # A healed member may be larger than the one that the budget was asked for.
-            elif self._account.hold(position, _held(members), always=position == head):
+            members = members_of(known, self._requests[position])
+            if self._account.hold(position, _held(members), always=position == head):
                 wanted[position] = members
+        return wanted
+
+    def _read_members(
+        self, log: _Log, known: Known, file: LocalFile, wanted: dict[int, Sequence[Member]]
+    ) -> None:
         distinct = {member: None for members in wanted.values() for member in members}
         found = dict(fetch(file, distinct, self._threads))
         for position, members in wanted.items():
-            content = _content(self._requests[position], members, found)
+            request = self._requests[position]
+            content: Content | EvalIndexError
+            if members:
+                content = _content(request, members, found)
+            else:
+                self._absences += 1
+                suggest = self._absences <= _SUGGEST_FOR
+                content = absence(known, request.sample, request.name, suggest=suggest)
             if isinstance(content, EvalIndexError):
                 content.log = log.spot.location
             self._ready[position] = content
@@ -259,11 +272,6 @@ class _Window:
             else:
                 self._missing[position] = request.sample
         return unproved
-
-    def _absence(self, known: Known, request: Request) -> EvalIndexError:
-        self._absences += 1
-        suggest = self._absences <= _SUGGEST_FOR
-        return absence(known, request.sample, request.name, suggest=suggest)
 
     def _retry(self, log: _Log, error: EvalIndexError) -> bool:
         if not self._healer.retry(log, error):

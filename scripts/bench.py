@@ -28,6 +28,7 @@ from inspect_ai.log import read_eval_log_sample_async, read_eval_log_samples_by_
 from make_logs import make_logs
 
 import evalindex
+from evalindex.inspect_ai import read_eval_log_samples_by_id as ours_by_id
 
 _DATA = Path(os.environ.get("EVALINDEX_BENCH", Path(__file__).resolve().parent.parent / ".bench"))
 _WANTED = 200
@@ -126,6 +127,25 @@ def warm_ours(case: Case, as_: str) -> Route:
     return Route(f"{case.name}: warm", as_, as_bytes if as_ == "bytes" else as_dicts)
 
 
+def warm_samples(case: Case, leave_out: set[str] | None = None) -> list[Route]:
+    """Inspect's own objects, by its own call and by ours."""
+    index = evalindex.open(case.index_file)
+    keys = [(id, 1) for id in case.ids]
+
+    def inspects() -> list[int]:
+        found = read_eval_log_samples_by_id(str(case.log), keys, exclude_fields=leave_out)
+        return [int(sample.id) for sample in found]
+
+    def ours() -> list[int]:
+        found = ours_by_id(case.log, keys, exclude_fields=leave_out, index=index)
+        return [int(sample.id) for sample in found]
+
+    if leave_out is None:  # inspect's is there already
+        return [Route(f"{case.name}: warm", "sample", ours)]
+    work = f"{case.name}: without {len(leave_out)} fields"
+    return [Route(work, "inspect", inspects), Route(work, "sample", ours)]
+
+
 def warm_one(case: Case) -> list[Route]:
     id = case.ids[0]
 
@@ -172,11 +192,15 @@ def many_logs(logs: int) -> list[Route]:
     def as_dicts() -> list[int]:
         return [value["id"] for _, value in index.iter_samples(keys)]
 
+    def as_samples() -> list[int]:
+        return [int(value.id) for _, value in index.iter_samples(keys, as_="sample")]
+
     work = f"one sample of each of {logs} logs"
     return [
         Route(work, "inspect", lambda: anyio.run(at_best)),
         Route(work, "bytes", as_bytes),
         Route(work, "dict", as_dicts),
+        Route(work, "sample", as_samples),
     ]
 
 
@@ -242,7 +266,8 @@ def main() -> None:
     routes: list[Route] = []
     for case in (small, heavy):
         routes += [warm_inspect(case), warm_ours(case, "bytes"), warm_ours(case, "dict")]
-        routes.append(floor(case))
+        routes += [*warm_samples(case), floor(case)]
+    routes += warm_samples(heavy, {"events", "store", "attachments"})
     routes += warm_one(small)
     routes += many_logs(100 if options.quick else 1_000)
     routes += [cold(small, who) for who in ("inspect", "bytes", "dict", "get", "python")]
