@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 INDEX_NAME = "evalindex.db"
 INDEX_VARIABLE = "EVALINDEX_INDEX"
+_SERVERS = ("postgresql:", "postgres:")
 CONVERT_HINT = "a log in the .json format: inspect log convert --to eval --output-dir DIR LOG"
 
 
@@ -41,8 +42,15 @@ class Target(NamedTuple):
 
 def named_index(index: LogLike | None) -> str | None:
     """The index that was named by argument or environment, as a full path."""
-    text = os.environ.get(INDEX_VARIABLE) or None if index is None else spelled(index)
-    return None if text is None else os.path.abspath(text)
+    if index is None:
+        index = os.environ.get(INDEX_VARIABLE) or None
+    if index is None:
+        return None
+    if isinstance(index, str) and index.startswith(_SERVERS):
+        raise NotAnIndex(
+            "an index on a server cannot be used yet", log=index, hint="name a file with --index"
+        )
+    return os.path.abspath(spelled(index))
 
 
 def find_index(location: str) -> str | None:

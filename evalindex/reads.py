@@ -10,7 +10,7 @@ from evalindex.keys import request, requests_across_logs, requests_in_log
 from evalindex.read import Request, read
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+    from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
     from io import BufferedReader
     from typing import SupportsIndex
 
@@ -368,7 +368,7 @@ class Reads:
         errors: Literal["raise", "skip"] = "raise",
         ordered: bool = True,
         **limits: Unpack[Limits],
-    ) -> AsyncIterator[tuple[K, bytes]]: ...
+    ) -> AsyncGenerator[tuple[K, bytes], None]: ...
 
     @overload
     def aiter_samples(
@@ -379,7 +379,7 @@ class Reads:
         errors: Literal["raise", "skip"] = "raise",
         ordered: bool = True,
         **options: Unpack[DictOptions],
-    ) -> AsyncIterator[tuple[K, dict[str, Any]]]: ...
+    ) -> AsyncGenerator[tuple[K, dict[str, Any]], None]: ...
 
     @overload
     def aiter_samples(
@@ -390,7 +390,7 @@ class Reads:
         errors: Literal["raise", "skip"] = "raise",
         ordered: bool = True,
         **options: Unpack[SampleOptions],
-    ) -> AsyncIterator[tuple[K, EvalSample]]: ...
+    ) -> AsyncGenerator[tuple[K, EvalSample], None]: ...
 
     @overload
     def aiter_samples(
@@ -401,9 +401,11 @@ class Reads:
         errors: Errors,
         ordered: bool = True,
         **options: Unpack[SampleOptions],
-    ) -> AsyncIterator[tuple[K, Any]]: ...
+    ) -> AsyncGenerator[tuple[K, Any], None]: ...
 
-    def aiter_samples(self, keys: Iterable[K], **options: Any) -> AsyncIterator[tuple[K, Any]]:
+    def aiter_samples(
+        self, keys: Iterable[K], **options: Any
+    ) -> AsyncGenerator[tuple[K, Any], None]:
         """The twin of `iter_samples`; the keys, too, are taken from their iterable on a worker
         thread."""
         from evalindex.twins import each_of
@@ -472,7 +474,7 @@ class Reads:
         max_bytes: int | None = None,
     ) -> Iterator[Any]:
         options = (exclude_fields, resolve_attachments, concurrency, max_bytes)
-        requests = requests_in_log(log, keys, self._places())
+        requests = list(requests_in_log(log, keys, self._places()))
         answers = self._answers(requests, as_, errors, *options, ordered=True)
         return (answer for _, answer in answers)
 

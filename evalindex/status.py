@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -77,9 +78,12 @@ def _status_of(root: Root, row: LogRow) -> LogStatus:
     location = full_path(root.location, row.path)
     try:
         found = os.stat(location)
-    except OSError:
+    except OSError as error:
         if os.path.islink(location):
             return LogStatus(location, row.path, "unreadable", row.reason, None, None, None)
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            why = error.strerror or str(error)
+            return LogStatus(location, row.path, "unreadable", why, row.samples, row.size, None)
         return LogStatus(location, row.path, "gone", None, row.samples, row.size, None)
     state, reason = _state(location, row, found)
     age = max(0.0, time.time() - found.st_mtime)

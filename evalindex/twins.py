@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from evalindex.collector import paused
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator
+    from contextlib import AbstractContextManager
 
 T = TypeVar("T")
 
@@ -22,20 +24,21 @@ _RUN = 0.01
 
 
 async def all_of(start: Callable[[], Iterator[T]]) -> list[T]:
-    """All that an iterator gives, which is made and run on a worker thread.
+    """All that an iterator gives, which is made, and run with the collector paused, on a worker
+    thread.
 
     Cancelled, it returns at once, and the thread stops behind the sample that it is reading.
     """
-    runs = _Runs(start)
+    runs = _Runs(start, paused)
     try:
         return await runs.next(for_seconds=float("inf"))
     finally:
         runs.stop()
 
 
-async def each_of(start: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-    """The same, in runs, as they come."""
-    runs = _Runs(start)
+async def each_of(start: Callable[[], Iterator[T]]) -> AsyncGenerator[T, None]:
+    """The same, in runs, as they come; what is made meanwhile may be the caller's keys."""
+    runs = _Runs(start, nullcontext())
     try:
         while items := await runs.next(for_seconds=_RUN):
             for item in items:
@@ -47,8 +50,11 @@ async def each_of(start: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
 class _Runs(Generic[T]):
     """An iterator that is run on worker threads, by one at a time, and can be left alone."""
 
-    def __init__(self, start: Callable[[], Iterator[T]]) -> None:
+    def __init__(
+        self, start: Callable[[], Iterator[T]], around: AbstractContextManager[None]
+    ) -> None:
         self._start = start
+        self._around = around
         self._iterator: Iterator[T] | None = None
         self._error: BaseException | None = None
         self._lock = threading.Lock()  # is held while the iterator runs
@@ -65,14 +71,15 @@ class _Runs(Generic[T]):
 
     def _run(self, until: float) -> list[T]:
         items: list[T] = []
-        with self._lock, paused:
+        with self._lock:
             try:
                 if self._iterator is None:
                     self._iterator = self._start()
-                for item in self._iterator:
-                    items.append(item)
-                    if self._stopped or time.monotonic() >= until:
-                        break
+                with self._around:
+                    for item in self._iterator:
+                        items.append(item)
+                        if self._stopped or time.monotonic() >= until:
+                            break
             except Exception as error:
                 if not items or until == float("inf"):
                     raise

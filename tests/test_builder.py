@@ -349,3 +349,18 @@ def test_nothing_below_a_folder_that_cannot_be_listed_is_forgotten(given_away: P
     assert counts(report) == (1, 0, 1, 1)
     assert [error.log for error in report.failures] == [str(given_away / "sub")]
     assert set(log_ids(given_away / "evalindex.db")) == {"c.eval", "sub/b.eval"}
+
+
+def test_a_log_in_a_folder_that_may_not_be_entered_is_unreadable_and_not_gone(
+    given_away: Path,
+) -> None:
+    os.chown(given_away / "sub", 0, 0)
+    (given_away / "sub").chmod(0)
+
+    def states() -> dict[str, tuple[str, str | None]]:
+        with evalindex.open(given_away) as index:
+            return {log.path: (log.state, log.reason) for log in index.status().logs}
+
+    found = as_nobody(states, refused=given_away / "sub" / "b.eval")
+    assert found["sub/b.eval"] == ("unreadable", "Permission denied")
+    assert found["a.eval"][0] in ("fresh", "unfinished")

@@ -296,3 +296,14 @@ def test_the_environment_names_the_index(
     monkeypatch.setenv("EVALINDEX_INDEX", str(tmp_path / "none.db"))
     with pytest.raises(evalindex.IndexNotFound):
         evalindex.open(root)
+
+
+@pytest.mark.parametrize("server", ["postgresql://u@h/db", "postgres://h/db"])
+def test_an_index_on_a_server_is_refused_for_what_it_is(
+    root: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(evalindex.NotAnIndex, match="on a server"):
+        evalindex.build(root, server)
+    monkeypatch.setenv("EVALINDEX_INDEX", server)
+    with pytest.raises(evalindex.NotAnIndex, match="on a server"):
+        evalindex.open(root)
