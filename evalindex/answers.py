@@ -8,10 +8,12 @@ from evalindex.errors import EvalIndexError
 from evalindex.read import chunked_refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Generator, Iterator
 
     from evalindex.inspect_ai.samples import ResolveAttachments
     from evalindex.read import Content, Request
+
+    Answers = Generator[tuple[Request, Any], None, None]
 
 As = Literal["dict", "bytes", "sample"]
 Errors = Literal["raise", "skip", "return"]
@@ -87,17 +89,21 @@ def _as_bytes(asked: Request, content: Content) -> bytes:
     raise chunked_refused(asked, len(content))
 
 
-def delivered(answers: Iterator[tuple[Request, Any]], errors: Errors) -> Iterator[tuple[Any, Any]]:
+def delivered(answers: Answers, errors: Errors) -> Iterator[tuple[Any, Any]]:
     """Each key with its answer; an error in its place, left out, or raised."""
     if errors not in ("raise", "skip", "return"):
         raise ValueError(f'errors is "raise", "skip" or "return", not {errors!r}')
     return _delivered(answers, errors)
 
 
-def _delivered(answers: Iterator[tuple[Request, Any]], errors: Errors) -> Iterator[tuple[Any, Any]]:
-    for asked, answer in answers:
-        if isinstance(answer, EvalIndexError) and errors != "return":
-            if errors == "raise":
-                raise answer
-            continue
-        yield asked.given, answer
+def _delivered(answers: Answers, errors: Errors) -> Iterator[tuple[Any, Any]]:
+    try:
+        for asked, answer in answers:
+            if isinstance(answer, EvalIndexError) and errors != "return":
+                if errors == "raise":
+                    raise answer
+                continue
+            yield asked.given, answer
+    finally:
+        # The error's traceback would keep what the read holds for as long as somebody keeps it.
+        answers.close()

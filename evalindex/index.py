@@ -59,14 +59,27 @@ def open(
     elif path.endswith(".json"):
         raise NotAnEvalLog("it is no .eval log", log=path, hint=CONVERT_HINT)
     elif path.endswith(".eval"):
-        if not os.path.lexists(path):
-            raise LogNotFound("no such log", log=path)
-        base = os.path.realpath(os.path.dirname(path))
-        index = named_index(None) or find_index(base) or find_index(os.path.realpath(path))
-    reader = None if index is None else IndexReader(index)
+        base, index = _around(path)
+    return Index(index, base, on_stale, _budget(concurrency, max_bytes))
+
+
+def open_log(log: LogLike) -> Index:
+    """Open what there is to read one log with, whatever its name ends in."""
+    base, index = _around(os.path.abspath(spelled(log)))
+    return Index(index, base, "refresh", _budget(None, None))
+
+
+def _around(path: str) -> tuple[str, str | None]:
+    """The folder of a log, and the index that covers it, if there is one."""
+    if not os.path.lexists(path):
+        raise LogNotFound("no such log", log=path)
+    base = os.path.realpath(os.path.dirname(path))
+    return base, named_index(None) or find_index(base) or find_index(os.path.realpath(path))
+
+
+def _budget(concurrency: int | None, max_bytes: int | None) -> Budget:
     threads = concurrency or min(4, os.cpu_count() or 1)
-    budget = Budget(_MAX_BYTES if max_bytes is None else max_bytes, threads)
-    return Index(reader, base, on_stale, budget)
+    return Budget(_MAX_BYTES if max_bytes is None else max_bytes, threads)
 
 
 class Index(Reads):
@@ -78,11 +91,13 @@ class Index(Reads):
 
     def __init__(
         self,
-        reader: IndexReader | None,
+        index: str | None,
         base: str | None,
         on_stale: OnStale,
         budget: Budget,
     ) -> None:
+        """Use `open`."""
+        reader = None if index is None else IndexReader(index)
         super().__init__(Healer(reader, on_stale), budget)
         self._reader = reader
         self._base = base

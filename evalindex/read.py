@@ -25,7 +25,7 @@ from evalindex.model import Member, SampleKey
 from evalindex.stores.local import LocalFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from evalindex.known import Known
@@ -71,7 +71,7 @@ def read(
     threads: int | None = None,
     ordered: bool = True,
     all_misses: bool = False,
-) -> Iterator[tuple[Request, T | EvalIndexError]]:
+) -> Generator[tuple[Request, T | EvalIndexError], None, None]:
     """The answer to each request, in order: what `finish` makes of the checked bytes, or the
     error in its place.
 

@@ -294,7 +294,7 @@ class Reads:
         """The twin of `read`."""
         from evalindex.twins import all_of
 
-        answers = await all_of(lambda: iter([self.read(log, id, epoch, **options)]))
+        answers = await all_of(lambda _: iter([self.read(log, id, epoch, **options)]))
         return answers[0]
 
     @overload
@@ -357,7 +357,7 @@ class Reads:
         from evalindex.twins import all_of
 
         options = (exclude_fields, resolve_attachments, concurrency, max_bytes)
-        return await all_of(lambda: self._in_log(log, keys, as_, errors, *options))
+        return await all_of(lambda wanted: self._in_log(log, wanted(keys), as_, errors, *options))
 
     @overload
     def aiter_samples(
@@ -410,7 +410,7 @@ class Reads:
         thread."""
         from evalindex.twins import each_of
 
-        return each_of(lambda: self.iter_samples(keys, **options))
+        return each_of(lambda wanted: self.iter_samples(wanted(keys), **options))
 
     def read_slice(
         self,

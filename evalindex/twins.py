@@ -7,27 +7,31 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Generic, TypeVar
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from evalindex.collector import paused
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Iterator
     from contextlib import AbstractContextManager
 
 T = TypeVar("T")
+Wanted = Callable[[Iterable[Any]], Iterable[Any]]
 
 #: Seconds of work for which a thread is borrowed: a hop costs a hundredth of that, and no more
 #: samples wait for their consumer than are read meanwhile.
 _RUN = 0.01
 
 
-async def all_of(start: Callable[[], Iterator[T]]) -> list[T]:
+async def all_of(start: Callable[[Wanted], Iterator[T]]) -> list[T]:
     """All that an iterator gives, which is made, and run with the collector paused, on a worker
     thread.
 
-    Cancelled, it returns at once, and the thread stops behind the sample that it is reading.
+    Cancelled, it returns at once, and the thread stops behind the sample that it is reading, or
+    the key that it is taking. `start` is given what makes its keys end there.
     """
     runs = _Runs(start, paused)
     try:
@@ -36,7 +40,7 @@ async def all_of(start: Callable[[], Iterator[T]]) -> list[T]:
         runs.stop()
 
 
-async def each_of(start: Callable[[], Iterator[T]]) -> AsyncGenerator[T, None]:
+async def each_of(start: Callable[[Wanted], Iterator[T]]) -> AsyncGenerator[T, None]:
     """The same, in runs, as they come; what is made meanwhile may be the caller's keys."""
     runs = _Runs(start, nullcontext())
     try:
@@ -51,7 +55,7 @@ class _Runs(Generic[T]):
     """An iterator that is run on worker threads, by one at a time, and can be left alone."""
 
     def __init__(
-        self, start: Callable[[], Iterator[T]], around: AbstractContextManager[None]
+        self, start: Callable[[Wanted], Iterator[T]], around: AbstractContextManager[None]
     ) -> None:
         self._start = start
         self._around = around
@@ -74,7 +78,7 @@ class _Runs(Generic[T]):
         with self._lock:
             try:
                 if self._iterator is None:
-                    self._iterator = self._start()
+                    self._iterator = self._start(self._wanted)
                 with self._around:
                     for item in self._iterator:
                         items.append(item)
@@ -87,6 +91,10 @@ class _Runs(Generic[T]):
         if self._stopped:
             self._close()
         return items
+
+    def _wanted(self, keys: Iterable[Any]) -> Iterable[Any]:
+        """The keys, if they come one by one only as long as somebody wants the answers."""
+        return takewhile(lambda _: not self._stopped, keys) if iter(keys) is keys else keys
 
     def stop(self) -> None:
         """Let go of what the iterator holds, as soon as it is not running."""

@@ -243,11 +243,6 @@ def test_the_format_counts_and_not_the_extension(
             read()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=evalindex.NotAnIndex,
-    reason="without an index, a log of another extension is opened as if it were one",
-)
 def test_the_format_counts_without_an_index_too(logs: Path, tmp_path: Path) -> None:
     log = tmp_path / "run.zip"
     shutil.copyfile(logs / INT_LOG, log)
@@ -504,15 +499,7 @@ def test_a_reader_sees_a_log_that_is_rewritten(made: Path, exclude: set[str] | N
 @pytest.mark.parametrize(
     "backend",
     [
-        pytest.param(
-            "asyncio",
-            marks=pytest.mark.xfail(
-                strict=True,
-                raises=RuntimeError,
-                reason="ijson's C backend takes errors of a worker thread past our coroutine: "
-                "the task keeps its token of anyio's limiter and can use no thread again",
-            ),
-        ),
+        "asyncio",
         "trio",
     ],
 )
@@ -561,11 +548,6 @@ def test_a_timeline_without_its_events_is_an_invalid_sample(
             room.read_eval_log_sample(log, *keys[0], exclude_fields={"events"})
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="inspect's error does not say timeline, which is looked for",
-)
 def test_the_hint_says_to_exclude_timelines_too(logs: Path, index: evalindex.Index) -> None:
     log = logs / "finished_with_timelines.eval"
     with pytest.raises(evalindex.SampleInvalid) as caught:
@@ -654,11 +636,6 @@ def test_of_other_logs_nothing_is_said(
     assert warned() == []
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="said of logs of version 2 whose pools are empty, too",
-)
 @pytest.mark.parametrize("name", EMPTY_POOLS)
 def test_of_empty_pools_nothing_is_said(
     logs: Path, index: evalindex.Index, warned: Callable[[], list[str]], name: str
@@ -707,12 +684,7 @@ assert "inspect_ai" not in sys.modules
 @pytest.mark.parametrize(
     "read",
     [
-        pytest.param(
-            'index.read(log, 1, as_="sample")',
-            marks=pytest.mark.xfail(
-                strict=True, raises=AssertionError, reason="it comes as SampleInvalid"
-            ),
-        ),
+        'index.read(log, 1, as_="sample")',
         "bridge.read_eval_log_sample(log, 1)",
         'bridge.read_eval_log_sample(log, uuid="x")',
     ],
@@ -745,15 +717,7 @@ async def wants_more(*_: object, reader: Any, **__: object) -> None:
     [
         (takes_no_reader, "takes no reader"),
         (waits, "waits for something"),
-        pytest.param(
-            sleeps,
-            "waits for something",
-            marks=pytest.mark.xfail(
-                strict=True,
-                raises=evalindex.SampleInvalid,
-                reason="anyio misses its event loop, which is taken for a refusal of the sample",
-            ),
-        ),
+        (sleeps, "waits for something"),
         (wants_more, "a reader's entries"),
     ],
 )

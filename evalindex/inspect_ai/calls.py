@@ -8,15 +8,28 @@ from __future__ import annotations
 import errno
 import os
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from evalindex.errors import LogNotFound, NotAnEvalLog, SampleInvalid, SampleNotFound
-from evalindex.index import Index, open
+from evalindex.errors import (
+    EvalIndexError,
+    LogNotFound,
+    NotAnEvalLog,
+    SampleInvalid,
+    SampleNotFound,
+)
+from evalindex.index import Index, open, open_log
 from evalindex.inspect_ai.guard import Reader, inspect_function
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+    )
+    from io import BufferedReader
 
     from inspect_ai.log import EvalSample
 
@@ -24,6 +37,8 @@ if TYPE_CHECKING:
     from evalindex.place import LogLike
 
     Format = Literal["eval", "json", "auto"]
+
+T = TypeVar("T")
 
 _CHUNK = 2**20
 
@@ -164,23 +179,43 @@ def reader(index: Index, log: LogLike) -> Any:
     Each member is read anew, checked against the log as it is then, and healed; the directory is
     not read. Inspect's functions do their work with it as with their own `AsyncZipReader`.
     """
-    from anyio.to_thread import run_sync
 
     async def names() -> list[str]:
-        return await run_sync(index.member_names, log)
+        return await _in_thread(index.member_names, log)
 
     async def read(name: str) -> bytes:
-        return await run_sync(index.read_member, log, name)
+        return await _in_thread(index.read_member, log, name)
 
-    async def chunks(name: str) -> AsyncIterator[bytes]:
-        stream = await run_sync(index.stream_member, log, name)
-        try:
-            while data := await run_sync(stream.read, _CHUNK):
-                yield data
-        finally:
-            stream.close()
+    async def chunks(name: str) -> AsyncGenerator[bytes, None]:
+        return _chunks(await _in_thread(index.stream_member, log, name))
 
     return Reader(names, read, chunks)
+
+
+async def _chunks(stream: BufferedReader) -> AsyncGenerator[bytes, None]:
+    with stream:
+        while data := await _in_thread(stream.read, _CHUNK):
+            yield data
+
+
+async def _in_thread(job: Callable[..., T], *values: Any) -> T:
+    """What a job gives on a worker thread.
+
+    Its error comes back as a value: ijson, which inspect reads with, takes a failed future's
+    exception for itself, and the coroutine that waits for the thread would never be woken.
+    """
+    from anyio.to_thread import run_sync
+
+    def attempt() -> T | EvalIndexError:
+        try:
+            return job(*values)
+        except EvalIndexError as error:
+            return error
+
+    result = await run_sync(attempt)
+    if isinstance(result, EvalIndexError):
+        raise result
+    return result
 
 
 def _is_for_inspect(
@@ -193,13 +228,17 @@ def _is_for_inspect(
     return format != "eval" and not (format == "auto" and os.fspath(name).endswith(".eval"))
 
 
+def _open(index: LogLike | None, log_file: LogLike) -> Index:
+    return open_log(log_file) if index is None else open(index)
+
+
 @contextmanager
 def _opened(index: Index | LogLike | None, log_file: LogLike) -> Iterator[Index]:
     if isinstance(index, Index):
         yield index
         return
     with _inspects_exceptions():
-        opened = open(log_file if index is None else index)
+        opened = _open(index, log_file)
     with opened:
         yield opened
 
@@ -212,7 +251,7 @@ async def _aopened(index: Index | LogLike | None, log_file: LogLike) -> AsyncIte
         yield index
         return
     with _inspects_exceptions():
-        opened = await run_sync(partial(open, log_file if index is None else index))
+        opened = await run_sync(_open, index, log_file)
     async with opened:
         yield opened
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from evalindex.errors import MissingExtra, UnsupportedInspect
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 
 _OLDEST = "0.3.184"
+_NO_LOOP = ("NoEventLoopError", "AsyncLibraryNotFoundError")  # anyio's, sniffio's
 
 
 @lru_cache
@@ -67,6 +68,9 @@ def parse_sample(data: bytes, log: str, id: str | int, epoch: int, **options: An
         steps.send(None)
     except StopIteration as done:
         return done.value
+    except RuntimeError as error:
+        if type(error).__name__ not in _NO_LOOP:
+            raise
     steps.close()
     raise _unsupported("it waits for something while it reads a sample")
 
@@ -88,7 +92,8 @@ class Reader:
     """What inspect needs of a reader of a whole log.
 
     `names` gives the names of all members, `read` all bytes of one, `chunks` an iterator over
-    them; they raise `KeyError` for a member that is not there.
+    them, once the awaited call has found the member; they raise `KeyError` for one that is not
+    there.
     """
 
     etag = None
@@ -97,7 +102,7 @@ class Reader:
         self,
         names: Callable[[], Awaitable[list[str]]],
         read: Callable[[str], Awaitable[bytes]],
-        chunks: Callable[[str], AsyncIterator[bytes]],
+        chunks: Callable[[str], Awaitable[AsyncGenerator[bytes, None]]],
     ) -> None:
         self._names = names
         self._read = read
@@ -117,7 +122,8 @@ class Reader:
         return await self._read(_name(member))
 
     async def open_member(self, member: Any) -> _Opened:
-        return _Opened(self._chunks, _name(member))
+        name = _name(member)
+        return _Opened(lambda: self._chunks(name), await self._chunks(name))
 
     def __getattr__(self, name: str) -> Any:
         raise _unsupported(f"it uses a reader's {name}")
@@ -126,18 +132,28 @@ class Reader:
 class _Opened:
     """A member to be iterated, as often as is wanted."""
 
-    def __init__(self, chunks: Callable[[str], AsyncIterator[bytes]], name: str) -> None:
+    def __init__(
+        self,
+        chunks: Callable[[], Awaitable[AsyncGenerator[bytes, None]]],
+        first: AsyncGenerator[bytes, None],
+    ) -> None:
         self._chunks = chunks
-        self._name = name
+        self._first: AsyncGenerator[bytes, None] | None = first
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._chunks(self._name)
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        chunks, self._first = self._first or await self._chunks(), None
+        try:
+            async for chunk in chunks:
+                yield chunk
+        finally:
+            await chunks.aclose()
 
     async def __aenter__(self) -> _Opened:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        pass
+        if self._first is not None:
+            await self._first.aclose()
 
 
 def _name(member: Any) -> str:

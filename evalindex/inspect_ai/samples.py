@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from evalindex.chunked import assemble
 from evalindex.decode import check_identity, parse, without_fields
-from evalindex.errors import SampleInvalid, UnsupportedInspect, printable
+from evalindex.errors import MissingExtra, SampleInvalid, UnsupportedInspect, printable
 from evalindex.inspect_ai.guard import parse_sample
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ def eval_sample(
         sample = parse_sample(
             data, key.log, key.id, key.epoch, resolve_attachments=resolve_attachments
         )
-    except UnsupportedInspect:
+    except (MissingExtra, UnsupportedInspect):
         raise
     except Exception as error:
         parse(data)  # if it is no JSON, that is what is wrong
         raise SampleInvalid(
             f"inspect refuses id {key.id!r} epoch {key.epoch}: {_first_line(error)}",
-            hint=_hint(error, exclude_fields),
+            hint=_hint(data, exclude_fields),
         ) from error
     check_identity(sample.id, sample.epoch, str(key.id), key.epoch)
     return sample
@@ -65,12 +65,9 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {'; '.join(line.strip() for line in lines[:3])}"
 
 
-def _hint(error: Exception, exclude_fields: Collection[str]) -> str:
-    if (
-        "events" in exclude_fields
-        and "timelines" not in exclude_fields
-        and "timeline" in str(error)
-    ):
+def _hint(data: bytes, exclude_fields: Collection[str]) -> str:
+    document = parse(data)
+    if "events" in exclude_fields and isinstance(document, dict) and document.get("timelines"):
         return 'its timelines refer to its events: exclude "timelines" too'
     return 'as_="dict" gives what the log holds'
 
@@ -88,7 +85,9 @@ def _say_what_is_lost(data: bytes, log: str) -> None:
     if not any(name in data for name in _OLD_POOLS):
         return
     document = parse(data)
-    if not isinstance(document, dict) or not {"message_pool", "call_pool"} & document.keys():
+    if not isinstance(document, dict):
+        return
+    if not (document.get("message_pool") or document.get("call_pool")):
         return
     _looked_at[log] = _LOOK_AT
     logging.getLogger("evalindex").warning(
