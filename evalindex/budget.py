@@ -19,6 +19,8 @@ class Budget:
         self._held = 0
         self._threads = threads
         self._busy = 0
+        #: How many forks lie behind this process.
+        self.generation = 0
         self._lock = threading.Lock()
 
     def take(self, size: int, *, always: bool = False) -> bool:
@@ -34,10 +36,13 @@ class Budget:
         self._lock = threading.Lock()
         self._held = 0
         self._busy = 0
+        self.generation += 1
 
-    def give_back(self, size: int) -> None:
+    def give_back(self, size: int, generation: int = 0) -> None:
+        """Only what was taken in this process, which the generation tells."""
         with self._lock:
-            self._held -= size
+            if generation == self.generation:
+                self._held -= size
 
     @contextmanager
     def threads(self, wanted: int | None) -> Iterator[int]:
@@ -60,6 +65,7 @@ class Account:
     def __init__(self, budget: Budget, most: int | None) -> None:
         """`most` bounds this call alone."""
         self._budget = budget
+        self._generation = budget.generation
         self._most = most
         self._sizes: dict[int, int] = {}
         self._held = 0
@@ -84,7 +90,7 @@ class Account:
     def release(self, position: int) -> None:
         size = self._sizes.pop(position, 0)
         self._held -= size
-        self._budget.give_back(size)
+        self._budget.give_back(size, self._generation)
 
     def release_all(self) -> None:
         for position in list(self._sizes):

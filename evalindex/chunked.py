@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_left, bisect_right
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from evalindex.decode import parse
@@ -23,6 +24,9 @@ SHELL = "sample.json"
 
 _METADATA = "metadata.json"
 _CHUNK = re.compile(r"(messages|events|calls|attachments)/(0|[1-9][0-9]{0,17})\.json", re.ASCII)
+
+
+_MOST_REPEATS = 10
 
 
 def assemble(parts: Mapping[str, bytes], exclude_fields: Collection[str]) -> dict[str, Any]:
@@ -41,7 +45,8 @@ def assemble(parts: Mapping[str, bytes], exclude_fields: Collection[str]) -> dic
         # Inspect leaves the member out where a single member says {}.
         sample["metadata"] = parse(parts[_METADATA]) if _METADATA in parts else {}
     if "messages" in wanted:
-        sample["messages"] = referred(ranges(refs), {0: pool})
+        # The pool has them too, and whoever changes one of a sample's messages means that one.
+        sample["messages"] = deepcopy(referred(ranges(refs), {0: pool}))
     if "events" in wanted:
         sample["events"] = _sequence(parts, "events")
         sample["events_data"] = {"messages": pool, "calls": _sequence(parts, "calls")}
@@ -86,6 +91,11 @@ def referred(wanted: Iterable[range], chunks: Mapping[int, list[Any]]) -> list[A
     """
     starts = sorted(chunks)
     items: list[Any] = []
+    wanted = list(wanted)
+    # Some bytes of references must not become any number of items.
+    there = sum(map(len, chunks.values())) + len(wanted)
+    if sum(map(len, wanted)) > _MOST_REPEATS * there:
+        raise CorruptMember("a chunked sample refers to its items over and over")
     for part in wanted:
         at = part.start
         while at < part.stop:

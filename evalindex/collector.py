@@ -11,37 +11,48 @@ import os
 import threading
 
 
-class _Paused:
+class paused:  # noqa: N801 - used like a function
     """A context to hold while nothing of the caller's runs. Shared between threads: the first in
-    stops the collector, the last out starts it again if it was running."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holders = 0
-        self._was_enabled = False
+    stops the collector, the last out starts it again if it was running. An exit that an interrupt
+    has swallowed is made up for when the context goes."""
 
     def __enter__(self) -> None:
-        with self._lock:
-            if not self._holders:
-                self._was_enabled = gc.isenabled()
-                gc.disable()
-            self._holders += 1
+        _holders.enter(self)
 
     def __exit__(self, *_: object) -> None:
+        _holders.leave(self)
+
+    __del__ = __exit__
+
+
+class _Holders:
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._inside: set[int] = set()
+        self._was_enabled = False
+
+    def enter(self, holder: paused) -> None:
         with self._lock:
-            self._holders -= 1
-            if not self._holders and self._was_enabled:
+            if not self._inside:
+                self._was_enabled = gc.isenabled()
+            self._inside.add(id(holder))
+            gc.disable()
+
+    def leave(self, holder: paused) -> None:
+        with self._lock:
+            if self._inside == {id(holder)} and self._was_enabled:
                 gc.enable()
+            self._inside.discard(id(holder))
 
     def after_fork(self) -> None:
         """The child has none of the parent's threads; it may itself be inside, by the thread
         that forked, which is then let run on with the collector on."""
-        self._lock = threading.Lock()
-        if self._holders and self._was_enabled:
+        self._lock = threading.RLock()
+        if self._inside and self._was_enabled:
             gc.enable()
-        self._holders = 0
+        self._inside.clear()
 
 
-paused = _Paused()
+_holders = _Holders()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=paused.after_fork)
+    os.register_at_fork(after_in_child=_holders.after_fork)

@@ -105,9 +105,12 @@ class Healer:
             log.final = file.at_rest()
             raise
         log.doubted = False
-        if known is None:
+        indexed = known
+        if indexed is None or indexed.log_id is None:
+            (indexed,) = self._logs.look_up_indexed([(log.spot, [])])
+        if indexed is None:
             self._say(log.spot, "is not indexed")
-        elif known.log_id is not None and known.proof[1:] != read.proof[1:]:
+        elif indexed.proof[1:] != read.proof[1:]:
             if self._on_stale == "error":
                 raise StaleLog("it changed since it was indexed", hint="run `evalindex build`")
             self._say(log.spot, "has changed since it was indexed")
@@ -159,7 +162,7 @@ class Healer:
                     file.close()
                 return result
             except EvalIndexError as error:
-                error.log = spot.location
+                error.log = error.log or spot.location
                 if not self.retry(log, error):
                     raise last_word(log, error) from None
 

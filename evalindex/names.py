@@ -25,6 +25,11 @@ _CHUNKED_SUFFIX = "/sample.json"
 _SAMPLE = re.compile(
     r"samples/(.*)_epoch_(0|-?[1-9][0-9]{0,17})(\.json|/sample\.json)", re.DOTALL | re.ASCII
 )
+_PART = re.compile(
+    r"(sample|metadata|skeleton|events/stats|events/uuids"
+    r"|(messages|events|calls|attachments)/(0|[1-9][0-9]{0,17}))\.json",
+    re.ASCII,
+)
 _SUGGESTIONS = 3
 _LONGEST_INT = 13_000  # bits; Python turns no int of more than 4,300 digits into text
 _EPOCH_LIMIT = 10**18
@@ -67,6 +72,11 @@ def chunked_name(name: str) -> str:
 def chunked_prefix(name: str) -> str:
     """Where all members of the same sample in the chunked shape are."""
     return name.removesuffix(".json") + "/"
+
+
+def is_part(name: str) -> bool:
+    """Whether a name below such a prefix is that of a member of the chunked sample."""
+    return _PART.fullmatch(name) is not None
 
 
 def can_exist(id: str, epoch: int) -> bool:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from evalindex import chunked, names
 from evalindex.decode import check_identity, decode_sample
-from evalindex.errors import EvalIndexError, MemberNotFound
+from evalindex.errors import CorruptMember, EvalIndexError, MemberNotFound
 from evalindex.fetch import fetch
 from evalindex.heal import absence
-from evalindex.read import members_of
+from evalindex.read import is_chunked, members_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,7 +54,7 @@ def proved_members(
 ) -> tuple[Known, Sequence[Member]]:
     """The members of a sample; none if the log itself has proved that it is absent."""
     members = members_of(known, request)
-    if len(members) != 1 and request.name is not None:
+    if request.name is not None and not (members and not is_chunked(request, members)):
         known = healer.prove_absence(log, file)
         members = members_of(known, request)
     return known, members
@@ -73,13 +73,15 @@ def read_slice(
         known, members = proved_members(healer, log, file, known, request)
         if not members:
             raise absence(known, request.sample, request.name)
-        if len(members) > 1:
+        if is_chunked(request, members):
             return _chunked_slice(file, request, members, field, start, last)
         data = _read(file, members)[members[0]]
         only = ("id", "epoch", field)
         sample = decode_sample(data, str(request.id), request.epoch, only=only)
-        items: list[Any] = sample.get(field) or []
-        return items[start:last]
+        items = sample.get(field)
+        if not isinstance(items, (list, type(None))):
+            raise CorruptMember(f"the {field} of id {request.id!r} are no list")
+        return (items or [])[start:last]
 
     return healer.attempt(request.spot, [request.name] if request.name else [], read)
 

@@ -85,7 +85,7 @@ def read(
         for window in _windows(requests):
             if not ordered:
                 window.sort(key=lambda request: request.spot.location)
-            with paused:
+            with paused():
                 looked_up = _Window(
                     healer, window, account, partial(budget.threads, threads), all_misses
                 )
@@ -160,7 +160,7 @@ class _Window:
                 yield request, request.error
                 continue
             log = self._logs[request.spot]
-            with paused:
+            with paused():
                 answer = self._answer(position, request, log, finish)
             self._account.release(position)
             log.left -= 1
@@ -181,10 +181,10 @@ class _Window:
                     log.delivered()
                     return answer
                 except CorruptMember as error:
-                    error.log = log.spot.location
+                    error.log = error.log or log.spot.location
                     result = error
                 except EvalIndexError as error:
-                    error.log = log.spot.location
+                    error.log = error.log or log.spot.location
                     return error
             if not self._retry(log, result):
                 return self._last_word(log, result)
@@ -221,7 +221,7 @@ class _Window:
                     wanted = self._wanted_now(known, wanted, head)
                 self._read_members(log, known, file, wanted)
         except EvalIndexError as error:
-            error.log = log.spot.location
+            error.log = error.log or log.spot.location
             for position in wanted:
                 self._ready.setdefault(position, error)
 
@@ -252,7 +252,7 @@ class _Window:
                 suggest = self._absences <= _SUGGEST_FOR
                 content = absence(known, request.sample, request.name, suggest=suggest)
             if isinstance(content, EvalIndexError):
-                content.log = log.spot.location
+                content.log = content.log or log.spot.location
             self._ready[position] = content
         log.final = log.final and file.at_rest()
 
@@ -293,7 +293,7 @@ class _Window:
     def _last_word(self, log: _Log, error: EvalIndexError) -> EvalIndexError:
         if isinstance(error, SampleNotFound) and self._all_misses:
             missing = [self._missing[position] for position in sorted(self._missing)]
-            return SampleNotFound(missing, near=error.near)
+            return SampleNotFound(missing, near=error.near, hint=error.hint)
         return last_word(log, error)
 
 
@@ -310,10 +310,17 @@ def members_of(known: Known, request: Request) -> Sequence[Member]:
     shell = known.find(names.chunked_name(request.name))
     if shell is None:
         return ()
-    members = known.below(names.chunked_prefix(request.name))
+    prefix = names.chunked_prefix(request.name)
+    members = known.below(prefix)
     if shell not in members:
         raise CorruptMember("the index has another version of the log by now")
-    return members
+    # An id may look like a path, so another sample may lie there too.
+    return [member for member in members if names.is_part(member.name[len(prefix) :])]
+
+
+def is_chunked(request: Request, members: Sequence[Member]) -> bool:
+    """Whether a sample that has members is chunked; even then it may be a single one."""
+    return members[0].name != request.name
 
 
 def chunked_refused(request: Request, count: int) -> UnsupportedMember:
@@ -330,7 +337,7 @@ def _content(
     found: dict[Member, bytes | CorruptMember | UnsupportedMember],
 ) -> Content | CorruptMember | UnsupportedMember:
     """What was found of a sample, or the first thing that is wrong with it."""
-    if members[0].name == request.name:
+    if not is_chunked(request, members):
         return found[members[0]]
     assert request.name is not None
     prefix = len(names.chunked_prefix(request.name))

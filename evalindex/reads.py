@@ -170,7 +170,7 @@ class Reads:
         """Samples of one log, in the order of the keys: ids (epoch 1) or (id, epoch) pairs."""
         options = (exclude_fields, resolve_attachments, concurrency, max_bytes)
         answers = self._in_log(log, keys, as_, errors, *options)
-        with paused:
+        with paused():
             return list(answers)
 
     @overload

@@ -10,7 +10,7 @@ from evalindex import codec
 from evalindex.errors import CorruptMember, EvalIndexError
 from evalindex.heal import absence
 from evalindex.parts import find_member, proved_members, wanted_member
-from evalindex.read import chunked_refused
+from evalindex.read import chunked_refused, is_chunked
 
 if TYPE_CHECKING:
     from evalindex.heal import Healer, LogInCall
@@ -64,7 +64,7 @@ class MemberStream(io.RawIOBase):
             )
             raise self._failed from None
         except EvalIndexError as error:
-            error.log = self._location
+            error.log = error.log or self._location
             self._failed = error
             raise
         buffer[: len(data)] = data
@@ -110,10 +110,10 @@ def open_stream(healer: Healer, request: Request) -> io.BufferedReader:
 
     def find(log: LogInCall, file: LocalFile, known: Known) -> MemberStream:
         known, members = proved_members(healer, log, file, known, request)
-        if len(members) > 1:
-            raise chunked_refused(request, len(members))
         if not members:
             raise absence(known, request.sample, request.name)
+        if is_chunked(request, members):
+            raise chunked_refused(request, len(members))
         return MemberStream(file, members[0], request.spot.location)
 
     wanted = [] if request.name is None else [request.name]

@@ -33,7 +33,7 @@ async def all_of(start: Callable[[Wanted], Iterator[T]]) -> list[T]:
     Cancelled, it returns at once, and the thread stops behind the sample that it is reading, or
     the key that it is taking. `start` is given what makes its keys end there.
     """
-    runs = _Runs(start, paused)
+    runs = _Runs(start, paused())
     try:
         return await runs.next(for_seconds=float("inf"))
     finally:
@@ -93,8 +93,10 @@ class _Runs(Generic[T]):
         return items
 
     def _wanted(self, keys: Iterable[Any]) -> Iterable[Any]:
-        """The keys, if they come one by one only as long as somebody wants the answers."""
-        return takewhile(lambda _: not self._stopped, keys) if iter(keys) is keys else keys
+        """The keys, as long as somebody wants the answers."""
+        if isinstance(keys, (str, bytes)):
+            return keys  # no keys, which will be said
+        return takewhile(lambda _: not self._stopped, keys)
 
     def stop(self) -> None:
         """Let go of what the iterator holds, as soon as it is not running."""

@@ -180,3 +180,13 @@ def test_threads_are_shared_and_one_is_always_had() -> None:
         assert (first, second, third) == (2, 1, 1)
     with budget.threads(None) as all_of_them:
         assert all_of_them == 3
+
+
+def test_what_was_taken_before_a_fork_is_not_given_back_behind_it() -> None:
+    budget = Budget(MOST, 1)
+    account = Account(budget, None)
+    assert account.hold(0, 60, always=False)
+    budget.after_fork()
+    account.release_all()
+    assert free(budget) == MOST
+    assert not budget.take(MOST + 1)

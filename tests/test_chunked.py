@@ -274,3 +274,70 @@ def test_the_budget_counts_all_parts(tmp_path: Path) -> None:
         assert json.dumps(samples[0]) == json.dumps(samples[2])
         several = index.read_samples(log, ["a"] * 3)
         assert several == samples
+
+
+def test_a_shell_alone_is_a_chunked_sample(tmp_path: Path) -> None:
+    """A sample is chunked by its name, not by how many members it has."""
+    document = {"id": "a", "epoch": 1, "message_refs": [[0, 1]]}
+    log = write(tmp_path / "run.eval", {"sample.json": document})
+    with evalindex.open(log) as index:
+        with pytest.raises(CorruptMember, match="more items than it has"):
+            index.read_slice(log, "a", field="messages")
+        with pytest.raises(evalindex.UnsupportedMember):
+            index.stream(log, "a")
+        assert index.read_slice(log, "a", field="events") == []
+
+
+def test_rows_that_are_left_of_a_chunked_sample_do_not_pass_for_it(tmp_path: Path) -> None:
+    log = write(tmp_path / "logs" / "run.eval", parts())
+    evalindex.build(log.parent)
+    change_index(
+        log.parent / "evalindex.db", f"DELETE FROM member WHERE name NOT LIKE '{PREFIX}sample%'"
+    )
+    with evalindex.open(log.parent) as index:
+        assert index.read_slice(log, "a", field="messages") == WHOLE["messages"]
+    with evalindex.open(log.parent) as index, pytest.raises(evalindex.UnsupportedMember):
+        index.stream(log, "a")
+
+
+def test_few_bytes_of_references_are_not_any_number_of_messages(tmp_path: Path) -> None:
+    many = {"id": "a", "epoch": 1, "message_refs": [[0, 1000]] * 200_000}
+    documents = {"sample.json": many, "messages/0.json": ["m"] * 1000}
+    with pytest.raises(CorruptMember, match="over and over"):
+        assembled(documents)
+    log = write(tmp_path / "run.eval", documents)
+    with evalindex.open(log) as index:
+        with pytest.raises(CorruptMember, match="over and over"):
+            index.read_slice(log, "a", field="messages")
+        assert index.read_slice(log, "a", field="messages", start=998, stop=1003) == ["m"] * 5
+
+
+def test_another_sample_whose_id_looks_like_a_part_is_none(tmp_path: Path) -> None:
+    other = {"id": "a_epoch_1/x", "epoch": 1}
+    documents = parts()
+    entries = [Entry((PREFIX + n).encode(), encoded(d)) for n, d in documents.items()]
+    entries.append(Entry((PREFIX + "x_epoch_1.json").encode(), encoded(other), crc32=1))
+    log = tmp_path / "run.eval"
+    log.write_bytes(archive(entries))
+    with evalindex.open(log) as index:
+        assert index.read(log, "a") == WHOLE
+        with pytest.raises(CorruptMember):
+            index.read(log, "a_epoch_1/x")
+
+
+def test_to_change_a_message_does_not_change_the_pool() -> None:
+    documents = parts(messages__0=[{"m": 0}, {"m": 1}])
+    found = assembled(documents)
+    found["messages"][0]["m"] = "changed"
+    assert found["events_data"]["messages"][0] == {"m": 0}
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, "abc", 7])
+def test_a_slice_of_what_is_no_list_is_corrupt(tmp_path: Path, value: Any) -> None:
+    document = {"id": 7, "epoch": 1, "events": value, "messages": None}
+    log = tmp_path / "run.eval"
+    log.write_bytes(archive([Entry(b"samples/7_epoch_1.json", encoded(document))]))
+    with evalindex.open(log) as index:
+        with pytest.raises(CorruptMember, match="no list"):
+            index.read_slice(log, 7, field="events")
+        assert index.read_slice(log, 7, field="messages") == []

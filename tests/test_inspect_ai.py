@@ -761,3 +761,32 @@ def test_eight_threads_read_what_one_reads(logs: Path, index: evalindex.Index) -
     keys = [(row.id, row.epoch) for row in rows]
     expected = [by_inspect(log, keys, resolve_attachments=resolve) * 2 for resolve in RESOLVE]
     assert found == expected * 2
+
+
+def test_names_and_epochs_mean_what_they_mean_to_inspect(
+    logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative name starts in the current folder, and nowhere else; an epoch may be text."""
+    shutil.copytree(
+        logs,
+        tmp_path / "r" / "logs" / "logs",
+        ignore=lambda _, names: {name for name in names if name != INT_LOG},
+    )
+    shutil.copyfile(logs / INT_LOG, tmp_path / "r" / "logs" / INT_LOG)
+    evalindex.build(tmp_path / "r" / "logs")
+    monkeypatch.chdir(tmp_path / "r")
+    found = bridge.read_eval_log_samples_by_id(f"logs/{INT_LOG}", [(1, "1")])  # type: ignore[list-item]
+    assert [sample.epoch for sample in found] == [1]
+    with evalindex.open("logs") as index:
+        monkeypatch.chdir(tmp_path)
+        for read in (
+            inspect_log.read_eval_log_sample,
+            partial(bridge.read_eval_log_sample, index=index),
+        ):
+            with pytest.raises(FileNotFoundError):
+                read(INT_LOG, 1)
+    (tmp_path / "folder.eval").mkdir()
+    with pytest.raises(IsADirectoryError):
+        bridge.read_eval_log_sample(tmp_path / "folder.eval", 1)
+    with pytest.raises(TypeError, match="open Index"):
+        bridge.reader("logs", INT_LOG)  # type: ignore[arg-type]

@@ -752,17 +752,59 @@ def test_the_collector_runs_again_when_the_last_thread_is_done() -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with paused:
+        with paused():
             inside.set()
             leave.wait()
 
     thread = threading.Thread(target=hold)
     thread.start()
     inside.wait()
-    with paused:
+    with paused():
         pass
     assert not gc.isenabled()
     assert in_fork(gc.isenabled), "the child has no thread that would start it again"
     leave.set()
     thread.join()
     assert gc.isenabled()
+
+
+@recorded
+def test_on_stale_error_holds_for_a_log_that_was_read_before(root: Path) -> None:
+    """An absence has the log's directory read; the index is what it is compared with after that."""
+    log = write_log(root / "run.eval", [sample(1)])
+    evalindex.build(root)
+    with evalindex.open(root, on_stale="error") as index:
+        with pytest.raises(evalindex.SampleNotFound):
+            index.read(log, 99)
+        write_log(log, [sample(1, v="new"), sample(2)])
+        with pytest.raises(evalindex.StaleLog):
+            index.read(log, 1)
+
+
+def test_an_interrupt_leaves_the_index_usable(root: Path) -> None:
+    """Wherever it comes, the next read finds no transaction of the last one."""
+    log = write_log(root / "run.eval", [sample(1)])
+    evalindex.build(root)
+    with evalindex.open(root) as index:
+        assert index._reader is not None
+        assert index._reader._connection is not None
+        index._reader._connection.execute("BEGIN")
+        assert index.read(log, 1) == sample(1)
+
+
+def test_an_exit_that_never_came_leaves_no_collector_off() -> None:
+    holder = paused()
+    holder.__enter__()
+    assert not gc.isenabled()
+    del holder
+    assert gc.isenabled()
+
+
+def test_a_file_that_nobody_closed_is_closed_when_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"x")
+    file = local.LocalFile(str(path))
+    descriptor = file._descriptor
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

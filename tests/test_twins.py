@@ -528,3 +528,23 @@ def test_eight_loops_share_an_index(index: Any) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(job, range(8)))
     assert answers == [[[(("a.eval", n), document(n)) for n in range(SAMPLES)]] * 5] * 8
+
+
+class Once:
+    """An iterable that hands its keys over at the first asking, such as a queue's reader."""
+
+    def __init__(self) -> None:
+        self.keys = [1, 2, 3]
+
+    def __iter__(self) -> Iterator[int]:
+        keys, self.keys = self.keys, []
+        return iter(keys)
+
+
+@both
+def test_keys_are_asked_for_once(index: Any, backend: str) -> None:
+    async def main() -> list[Any]:
+        [log] = [log.log for log in index.status().logs][:1]
+        return list(await index.aread_samples(log, Once()))
+
+    assert len(anyio.run(main, backend=backend)) == 3

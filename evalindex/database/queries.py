@@ -133,11 +133,15 @@ class IndexReader:
                 replaced, self._connection = self._connection, self._open()
                 replaced.close()
             with naming_errors(self.path):
-                self._connection.execute("BEGIN")
                 try:
+                    # An interrupt may come at any point, even behind the last rollback's try.
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
+                    self._connection.execute("BEGIN")
                     yield self._connection
                 finally:
-                    self._connection.execute("ROLLBACK")
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
         with self._lock:

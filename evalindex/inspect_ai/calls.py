@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from evalindex.errors import (
     EvalIndexError,
     LogNotFound,
+    LogUnreadable,
     NotAnEvalLog,
     SampleInvalid,
     SampleNotFound,
 )
 from evalindex.index import Index, open, open_log
 from evalindex.inspect_ai.guard import Reader, inspect_function
+from evalindex.place import spelled
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -71,8 +73,8 @@ def read_eval_log_samples_by_id(
         return found
     with _opened(index, log_file) as opened, _inspects_exceptions():
         return opened.read_samples(
-            log_file,
-            samples,
+            _path(log_file),
+            _keys(samples),
             as_="sample",
             exclude_fields=exclude_fields,
             resolve_attachments=resolve_attachments,
@@ -106,8 +108,8 @@ async def read_eval_log_samples_by_id_async(
     async with _aopened(index, log_file) as opened:
         with _inspects_exceptions():
             return await opened.aread_samples(
-                log_file,
-                samples,
+                _path(log_file),
+                _keys(samples),
                 as_="sample",
                 exclude_fields=exclude_fields,
                 resolve_attachments=resolve_attachments,
@@ -134,7 +136,7 @@ def read_eval_log_sample(
         return found
     with _opened(index, log_file) as opened, _inspects_exceptions():
         return opened.read(
-            log_file,
+            _path(log_file),
             id,
             epoch,
             as_="sample",
@@ -164,7 +166,7 @@ async def read_eval_log_sample_async(
     async with _aopened(index, log_file) as opened:
         with _inspects_exceptions():
             return await opened.aread(
-                log_file,
+                _path(log_file),
                 id,
                 epoch,
                 as_="sample",
@@ -177,8 +179,11 @@ def reader(index: Index, log: LogLike) -> Any:
     """What inspect's `reader=` parameters take: the members of one log, out of an open Index.
 
     Each member is read anew, checked against the log as it is then, and healed; the directory is
-    not read. Inspect's functions do their work with it as with their own `AsyncZipReader`.
+    not read, unless a member is absent or the log not indexed. Inspect's functions do their work
+    with it as with their own `AsyncZipReader`.
     """
+    if not isinstance(index, Index):
+        raise TypeError(f"a reader reads from an open Index, not {index!r}")
 
     async def names() -> list[str]:
         return await _in_thread(index.member_names, log)
@@ -218,14 +223,30 @@ async def _in_thread(job: Callable[..., T], *values: Any) -> T:
     return result
 
 
+def _path(log_file: LogLike) -> str:
+    """Relative names start in the current folder, as in inspect."""
+    return os.path.abspath(spelled(log_file))
+
+
+def _keys(samples: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """Pairs only; an epoch may be text, as it comes out of a CSV file."""
+    for id, epoch in samples:
+        canonical = isinstance(epoch, str) and epoch.isdecimal() and str(int(epoch)) == epoch
+        yield id, int(epoch) if canonical else epoch
+
+
 def _is_for_inspect(
     log_file: LogLike, format: Format, exclude_fields: Collection[str] | None
 ) -> bool:
     """Whether inspect itself has to answer: another format, an exclusion that it refuses."""
-    if exclude_fields and {"id", "epoch"} & set(exclude_fields):
+    fields = {exclude_fields} if isinstance(exclude_fields, str) else set(exclude_fields or ())
+    if {"id", "epoch"} & fields:
         return True
     name = log_file if isinstance(log_file, (str, os.PathLike)) else log_file.name
-    return format != "eval" and not (format == "auto" and os.fspath(name).endswith(".eval"))
+    text = os.fspath(name)
+    if "://" in text and not text.startswith("file://"):
+        return True  # remote
+    return format != "eval" and not (format == "auto" and text.endswith(".eval"))
 
 
 def _open(index: LogLike | None, log_file: LogLike) -> Index:
@@ -264,8 +285,10 @@ def _inspects_exceptions() -> Iterator[None]:
     except SampleNotFound as error:
         missing = ", ".join(f"id {key.id} for epoch {key.epoch}" for key in error.missing)
         raise IndexError(f"Sample {missing} not found in log {error.log}") from error
-    except LogNotFound as error:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), error.log) from error
+    except (LogNotFound, LogUnreadable) as error:
+        # Python makes the error of that number: FileNotFoundError, PermissionError and so on.
+        number = error.errno or errno.EIO
+        raise OSError(number, os.strerror(number), error.log) from error
     except NotAnEvalLog as error:
         raise ValueError(str(error)) from error
     except SampleInvalid as error:

@@ -38,6 +38,8 @@ def stat_version(status: os.stat_result) -> Version:
 class LocalFile:
     """An open descriptor: a rename over the path does not change what is read."""
 
+    _descriptor = -1
+
     def __init__(self, path: str) -> None:
         """Raise `LogNotFound`, or `LogUnreadable` for what is no readable file."""
         self._path = path
@@ -103,6 +105,8 @@ class LocalFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+    __del__ = close
 
 
 def _named(error: OSError, path: str) -> LogNotFound | LogUnreadable:
