@@ -36,7 +36,7 @@ def decode_sample(
     try:
         sample = _fast(data, exclude_fields, only)
     except _REFUSED:
-        sample = _exact(data, exclude_fields)
+        sample = _exact(data, exclude_fields, only)
     if not isinstance(sample, dict):
         raise CorruptMember(f"the member of id {id!r} epoch {epoch} is no JSON object")
     check_identity(sample.get("id"), sample.get("epoch"), id, epoch)
@@ -59,7 +59,7 @@ def without_fields(data: bytes, exclude_fields: Collection[str]) -> bytes:
     try:
         fields = _raw_fields.decode(data)
     except _REFUSED:
-        document = _exact(data, exclude_fields)
+        document = _exact(data, exclude_fields, None)
         if not isinstance(document, dict):
             raise CorruptMember("it is no JSON object") from None
         return json.dumps(document).encode()
@@ -128,8 +128,12 @@ def _loads(data: bytes) -> Any:
         raise CorruptMember(f"its JSON cannot be parsed: {error}") from None
 
 
-def _exact(data: bytes, exclude_fields: Collection[str]) -> Any:
+def _exact(data: bytes, exclude_fields: Collection[str], only: Collection[str] | None) -> Any:
     sample = _loads(data)
     if not isinstance(sample, dict):
         return sample
-    return {name: value for name, value in sample.items() if name not in exclude_fields}
+    return {
+        name: value
+        for name, value in sample.items()
+        if name not in exclude_fields and (only is None or name in only)
+    }

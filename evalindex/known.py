@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
+from functools import lru_cache
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,19 +51,17 @@ class Known(NamedTuple):
 
 def _known_by_itself(read: ReadDirectory) -> Known:
     directory = read.directory
-    ordered: list[str] = []
 
-    def at(name: str) -> int:
-        if not ordered:
-            ordered.extend(sorted(directory.rows))
-        return bisect_left(ordered, name)
+    @lru_cache(maxsize=1)
+    def ordered() -> list[str]:
+        return sorted(directory.rows)
 
     def neighbours(name: str) -> Sequence[str]:
-        middle = at(name)
-        return ordered[max(0, middle - _NEIGHBOURS) : middle + _NEIGHBOURS]
+        middle = bisect_left(ordered(), name)
+        return ordered()[max(0, middle - _NEIGHBOURS) : middle + _NEIGHBOURS]
 
     def below(prefix: str) -> Sequence[Member]:
-        found = islice(ordered, at(prefix), None)
+        found = islice(ordered(), bisect_left(ordered(), prefix), None)
         names = list(takewhile(lambda name: name.startswith(prefix), found))
         return [member for name in names if (member := directory.member(name)) is not None]
 

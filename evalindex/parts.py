@@ -45,7 +45,7 @@ def find_member(healer: Healer, log: LogInCall, file: LocalFile, known: Known, n
     """Raises `MemberNotFound`, which the log itself has proved."""
     member = known.find(name) or healer.prove_absence(log, file).find(name)
     if member is None:
-        raise MemberNotFound(f"it has no member {name!r}")
+        raise MemberNotFound(f"it has no member {name!r}", hint="member_names lists them")
     return member
 
 

@@ -69,8 +69,9 @@ class _Runs(Generic[T]):
         by the next call."""
         from anyio.to_thread import run_sync
 
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
         return await run_sync(self._run, time.monotonic() + for_seconds, abandon_on_cancel=True)
 
     def _run(self, until: float) -> list[T]:

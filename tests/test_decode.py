@@ -237,3 +237,10 @@ def test_excluded_fields_are_gone_and_the_others_keep_their_order(excluded: set[
 def test_top_level_fields_only_are_excluded() -> None:
     data = b'{"id": "a", "epoch": 1, "inner": {"events": 1}, "events": 2}'
     assert decode_sample(data, "a", 1, {"events"})["inner"] == {"events": 1}
+
+
+@pytest.mark.parametrize("value", ["1", "NaN", str(2**70)])
+def test_only_some_fields_whichever_parser_reads_them(value: str) -> None:
+    data = f'{{"id": "a", "epoch": 1, "x": {value}, "y": 2}}'.encode()
+    found = decode_sample(data, "a", 1, only=("id", "y"))
+    assert found == {"id": "a", "y": 2}
