@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from evalindex.errors import EvalIndexError
-from evalindex.read import chunked_refused
+from evalindex.request import chunked_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator
 
     from evalindex.inspect_ai.samples import ResolveAttachments
-    from evalindex.read import Content, Request
+    from evalindex.request import Content, Request
 
     Answers = Generator[tuple[Request, Any], None, None]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 from weakref import WeakSet
 
 from evalindex.answers import check_limits
+from evalindex.async_reads import AsyncReads
 from evalindex.budget import Budget
 from evalindex.database.queries import IndexReader
 from evalindex.errors import IndexClosed, IndexNotFound, LogNotFound, NotAnEvalLog
@@ -14,7 +15,6 @@ from evalindex.heal import Healer, OnStale
 from evalindex.home import CONVERT_HINT, find_index, named_index
 from evalindex.listing import SampleRow, list_samples
 from evalindex.place import Places, spelled
-from evalindex.reads import Reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ def _budget(concurrency: int | None, max_bytes: int | None) -> Budget:
     return Budget(_MAX_BYTES if max_bytes is None else max_bytes, threads)
 
 
-class Index(Reads):
+class Index(AsyncReads):
     """What `open` returns: reads samples, checked against the logs as they are now.
 
     Safe to share between threads. A context manager, sync and async; closing it closes the index

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from evalindex.errors import EvalIndexError
 from evalindex.names import can_exist, checked_epoch, checked_id, sample_name
 from evalindex.place import Spot
-from evalindex.read import Request
+from evalindex.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,7 +10,7 @@ from evalindex.decode import check_identity, decode_sample
 from evalindex.errors import CorruptMember, EvalIndexError, MemberNotFound
 from evalindex.fetch import fetch
 from evalindex.heal import absence
-from evalindex.read import is_chunked, members_of
+from evalindex.request import is_chunked, members_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evalindex.known import Known
     from evalindex.model import Member
     from evalindex.place import Spot
-    from evalindex.read import Request
+    from evalindex.request import Request
     from evalindex.stores import LogFile
     from evalindex.stores.local import LocalFile
 

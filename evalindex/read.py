@@ -8,20 +8,16 @@ that order. Whatever goes wrong with one sample is the answer to that one reques
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from evalindex import names
 from evalindex.budget import Account, Budget
 from evalindex.collector import paused
-from evalindex.errors import (
-    CorruptMember,
-    EvalIndexError,
-    SampleNotFound,
-    UnsupportedMember,
-)
+from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound
 from evalindex.fetch import fetch
 from evalindex.heal import Healer, LogInCall, absence, last_word, may_pass
 from evalindex.model import Member, SampleKey
+from evalindex.request import Content, Request, content_of, held, members_of
 from evalindex.stores.local import LocalFile
 
 if TYPE_CHECKING:
@@ -33,32 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What was read of a sample: the bytes of its member, or those of each part of a chunked one by
-#: its name below what they have in common.
-Content = bytes | dict[str, bytes]
-
 _WINDOW_KEYS = 10_000
 _WINDOW_LOGS = 256
 _SUGGEST_FOR = 3
-
-
-class Request(NamedTuple):
-    """One sample that is asked for: the caller's own key, the log, the key itself, and the name of
-    the member that holds it in the usual shape (None if no member can).
-
-    An `error` is the answer already: the log that the key names could not be told.
-    """
-
-    given: object
-    spot: Spot
-    id: str | int
-    epoch: int
-    name: str | None
-    error: EvalIndexError | None = None
-
-    @property
-    def sample(self) -> SampleKey:
-        return SampleKey(self.spot.location, self.id, self.epoch)
 
 
 def read(
@@ -203,7 +176,7 @@ class _Window:
                 members = () if known is None else members_of(known, request)
             except EvalIndexError:
                 members = ()  # it will be said when it is read
-            if not self._account.hold(position, _held(members), always=position == head):
+            if not self._account.hold(position, held(members), always=position == head):
                 break
             chosen.setdefault(request.spot, {})[position] = members
         for spot, wanted in chosen.items():
@@ -233,7 +206,7 @@ class _Window:
         wanted: dict[int, Sequence[Member]] = {}
         for position in positions:
             members = members_of(known, self._requests[position])
-            if self._account.hold(position, _held(members), always=position == head):
+            if self._account.hold(position, held(members), always=position == head):
                 wanted[position] = members
         return wanted
 
@@ -246,7 +219,7 @@ class _Window:
             request = self._requests[position]
             content: Content | EvalIndexError
             if members:
-                content = _content(request, members, found)
+                content = content_of(request, members, found)
             else:
                 self._absences += 1
                 suggest = self._absences <= _SUGGEST_FOR
@@ -295,61 +268,3 @@ class _Window:
             missing = [self._missing[position] for position in sorted(self._missing)]
             return SampleNotFound(missing, near=error.near, hint=error.hint)
         return last_word(log, error)
-
-
-def members_of(known: Known, request: Request) -> Sequence[Member]:
-    """The members that hold a sample: one, or several if it is chunked; none if it is absent.
-
-    Where both shapes are there, inspect prefers the single member.
-    """
-    if request.name is None:
-        return ()
-    member = known.find(request.name)
-    if member is not None:
-        return (member,)
-    shell = known.find(names.chunked_name(request.name))
-    if shell is None:
-        return ()
-    prefix = names.chunked_prefix(request.name)
-    members = known.below(prefix)
-    if shell not in members:
-        raise CorruptMember("the index has another version of the log by now")
-    # An id may look like a path, so another sample may lie there too.
-    return [member for member in members if names.is_part(member.name[len(prefix) :])]
-
-
-def is_chunked(request: Request, members: Sequence[Member]) -> bool:
-    """Whether a sample that has members is chunked; even then it may be a single one."""
-    return members[0].name != request.name
-
-
-def chunked_refused(request: Request, count: int) -> UnsupportedMember:
-    """A chunked sample has no bytes of its own."""
-    return UnsupportedMember(
-        f"id {request.id!r} epoch {request.epoch} is a chunked sample of {count:,} members",
-        hint='as_="dict" puts them together, read_member reads each',
-    )
-
-
-def _content(
-    request: Request,
-    members: Sequence[Member],
-    found: dict[Member, bytes | CorruptMember | UnsupportedMember],
-) -> Content | CorruptMember | UnsupportedMember:
-    """What was found of a sample, or the first thing that is wrong with it."""
-    if not is_chunked(request, members):
-        return found[members[0]]
-    assert request.name is not None
-    prefix = len(names.chunked_prefix(request.name))
-    parts: dict[str, bytes] = {}
-    for member in members:
-        part = found[member]
-        if not isinstance(part, bytes):
-            return part
-        parts[member.name[prefix:]] = part
-    return parts
-
-
-def _held(members: Iterable[Member]) -> int:
-    """Bytes that members take while they are read; what claims to shrink may not."""
-    return sum([max(member.compressed_size, member.uncompressed_size) for member in members])

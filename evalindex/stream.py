@@ -10,14 +10,14 @@ from evalindex import codec
 from evalindex.errors import CorruptMember, EvalIndexError
 from evalindex.heal import absence
 from evalindex.parts import find_member, proved_members, wanted_member
-from evalindex.read import chunked_refused, is_chunked
+from evalindex.request import chunked_refused, is_chunked
 
 if TYPE_CHECKING:
     from evalindex.heal import Healer, LogInCall
     from evalindex.known import Known
     from evalindex.model import Member
     from evalindex.place import Spot
-    from evalindex.read import Request
+    from evalindex.request import Request
     from evalindex.stores import LogFile
     from evalindex.stores.local import LocalFile
 

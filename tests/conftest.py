@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,16 @@ def _own_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No index, cache or current folder of the person who runs the tests."""
     monkeypatch.delenv("EVALINDEX_INDEX", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def copied_logs(shared_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of them in which an index can be built."""
+    folder = tmp_path_factory.mktemp("shared") / "logs"
+    shutil.copytree(shared_logs, folder, copy_function=shutil.copyfile)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -55,19 +55,10 @@ def minimal(**fields: Any) -> dict[str, Any]:
     return {"epoch": 1, "input": "question", "target": "answer", **fields}
 
 
-@pytest.fixture(scope="module")
-def copied(shared_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("inspect") / "logs"
-    shutil.copytree(shared_logs, folder, copy_function=shutil.copyfile)
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755)
-    return folder
-
-
 @pytest.fixture
-def logs(copied: Path) -> Path:
-    evalindex.build(copied)
-    return copied
+def logs(copied_logs: Path) -> Path:
+    evalindex.build(copied_logs)
+    return copied_logs
 
 
 @pytest.fixture
@@ -354,8 +345,8 @@ def converted(
 ) -> tuple[Path, Path]:
     """A log, and the same one after conversion."""
     if request.param == "shared":
-        copied: Path = request.getfixturevalue("copied")
-        return copied / "finished_rich_attachments.eval", copied / "chunked_rich.eval"
+        copied_logs: Path = request.getfixturevalue("copied_logs")
+        return copied_logs / "finished_rich_attachments.eval", copied_logs / "chunked_rich.eval"
     monkeypatch.setattr(maker(), "_sample", rich_sample)
     make_logs(tmp_path / "made", logs=1, samples=2, epochs=2)
     (log,) = (tmp_path / "made").iterdir()

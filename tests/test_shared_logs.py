@@ -22,12 +22,8 @@ _SAMPLE = re.compile(r"\Asamples/.*_epoch_-?[0-9]+\.json\Z", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def logs(shared_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("shared") / "logs"
-    shutil.copytree(shared_logs, folder, copy_function=shutil.copyfile)
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755)
-    return folder
+def logs(copied_logs: Path) -> Path:
+    return copied_logs
 
 
 def log_names() -> list[str]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from inspect_ai.log import EvalSample
 
+    from evalindex.answers import SampleOptions
     from evalindex.inspect_ai.samples import ResolveAttachments
     from evalindex.place import LogLike
 
@@ -61,25 +62,13 @@ def read_eval_log_samples_by_id(
     log, if there is one. Raises what inspect raises, its `IndexError` naming all that is missing,
     and evalindex's own errors for what inspect has no exception for (`CorruptMember` and such).
     """
+    options = _options(exclude_fields, resolve_attachments, concurrency)
     if _is_for_inspect(log_file, format, exclude_fields):
-        found: list[EvalSample] = inspect_function("read_eval_log_samples_by_id")(
-            log_file,
-            samples,
-            concurrency=concurrency,
-            resolve_attachments=resolve_attachments,
-            format=format,
-            exclude_fields=exclude_fields,
-        )
+        by_inspect = inspect_function("read_eval_log_samples_by_id")
+        found: list[EvalSample] = by_inspect(log_file, samples, format=format, **options)
         return found
     with _opened(index, log_file) as opened, _inspects_exceptions():
-        return opened.read_samples(
-            _path(log_file),
-            _keys(samples),
-            as_="sample",
-            exclude_fields=exclude_fields,
-            resolve_attachments=resolve_attachments,
-            concurrency=max(1, concurrency),
-        )
+        return opened.read_samples(_path(log_file), _keys(samples), as_="sample", **options)
 
 
 async def read_eval_log_samples_by_id_async(
@@ -94,27 +83,17 @@ async def read_eval_log_samples_by_id_async(
     index: Index | LogLike | None = None,
 ) -> list[EvalSample]:
     """The twin of `read_eval_log_samples_by_id`; a `reader` is used as inspect would use it."""
+    options = _options(exclude_fields, resolve_attachments, concurrency)
     if reader is not None or _is_for_inspect(log_file, format, exclude_fields):
-        found: list[EvalSample] = await inspect_function("read_eval_log_samples_by_id_async")(
-            log_file,
-            samples,
-            concurrency=concurrency,
-            resolve_attachments=resolve_attachments,
-            format=format,
-            exclude_fields=exclude_fields,
-            reader=reader,
+        by_inspect = inspect_function("read_eval_log_samples_by_id_async")
+        found: list[EvalSample] = await by_inspect(
+            log_file, samples, format=format, reader=reader, **options
         )
         return found
     async with _aopened(index, log_file) as opened:
         with _inspects_exceptions():
-            return await opened.aread_samples(
-                _path(log_file),
-                _keys(samples),
-                as_="sample",
-                exclude_fields=exclude_fields,
-                resolve_attachments=resolve_attachments,
-                concurrency=max(1, concurrency),
-            )
+            keys = _keys(samples)
+            return await opened.aread_samples(_path(log_file), keys, as_="sample", **options)
 
 
 def read_eval_log_sample(
@@ -221,6 +200,19 @@ async def _in_thread(job: Callable[..., T], *values: Any) -> T:
     if isinstance(result, EvalIndexError):
         raise result
     return result
+
+
+def _options(
+    exclude_fields: Collection[str] | None,
+    resolve_attachments: ResolveAttachments,
+    concurrency: int,
+) -> SampleOptions:
+    """What inspect's call and ours take alike. Inspect, too, takes 0 for 1."""
+    return {
+        "exclude_fields": exclude_fields,
+        "resolve_attachments": resolve_attachments,
+        "concurrency": max(1, concurrency),
+    }
 
 
 def _path(log_file: LogLike) -> str:
