@@ -14,13 +14,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from evalindex import directory, records
+from evalindex.contents import read_contents
 from evalindex.database.writes import IndexWriter, LogFacts
 from evalindex.errors import (
+    CorruptMember,
     EvalIndexError,
     LogNotFound,
     LogUnreadable,
     NotAnEvalLog,
     RootUnreadable,
+    UnsupportedMember,
     printable,
 )
 from evalindex.home import build_target, named_index
@@ -39,9 +42,11 @@ from evalindex.stores.local import LocalFile, LocalListing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from evalindex.database.queries import LogRow, RootRow
+    from evalindex.database.queries import IndexedLog, RootRow
     from evalindex.home import Target
     from evalindex.model import Version
+    from evalindex.records import Contents
+    from evalindex.zip import Directory
 
 # Reading is a system call or two and parsing holds the GIL: more threads only help cold disks.
 _JOBS = 4
@@ -70,9 +75,10 @@ class _Outcome(NamedTuple):
     """What reading one log gave: facts and rows to store, or a version to record, or nothing."""
 
     path: str
-    row: LogRow | None
+    row: IndexedLog | None
     facts: LogFacts | None = None
     members: Iterable[tuple[object, ...]] = ()
+    contents: Contents | None = None
     version: Version | None = None
     error: EvalIndexError | None = None
     gone: bool = False
@@ -85,6 +91,7 @@ def build(
     full: bool = False,
     forget: bool = False,
     jobs: int | None = None,
+    summaries: bool = True,
     progress: Progress | None = None,
 ) -> BuildReport:
     """Index what is new or changed below each root (a folder, or one log), forget what is gone.
@@ -93,7 +100,8 @@ def build(
     the user's cache folder if nothing can be written there. `full` reads every log again and
     makes a damaged index anew. A root that cannot be listed, or is empty though logs of it are
     known, raises `RootUnreadable`, unless `forget` says that they are gone indeed. `jobs` logs
-    are read at a time. Logs that cannot be read are reported, and stop nothing.
+    are read at a time. Without `summaries` the index is smaller, and answers from rows read what
+    they need from the logs. Logs that cannot be read are reported, and stop nothing.
     """
     many = isinstance(roots, (list, tuple, set, frozenset)) or hasattr(roots, "__next__")
     arguments: Sequence[LogLike] = list(roots) if many else [roots]  # type: ignore[arg-type, list-item]
@@ -113,12 +121,19 @@ def build(
             try:
                 for target in targets:
                     if target.index_file == file:
-                        job = _Job(writer, target, tally, full=full, forget=forget)
+                        job = _Job(writer, target, tally, full, forget, summaries)
                         job.run(jobs or _JOBS, listener)
             finally:
                 writer.close()
             tally.indexes.append(file)
     return tally.report()
+
+
+class _Incomplete(Exception):
+    """A log's directory could be read, but not what it says of itself."""
+
+    def __init__(self, outcome: _Outcome) -> None:
+        self.outcome = outcome
 
 
 class _Tally:
@@ -148,12 +163,19 @@ class _Job:
     """The build of one root, of a part of it, or of one log."""
 
     def __init__(
-        self, writer: IndexWriter, target: Target, tally: _Tally, *, full: bool, forget: bool
+        self,
+        writer: IndexWriter,
+        target: Target,
+        tally: _Tally,
+        full: bool,
+        forget: bool,
+        summaries: bool,
     ) -> None:
         self._writer = writer
         self._tally = tally
         self._full = full
         self._forget = forget
+        self._summaries = summaries
         self._one_log = target.one_log
         self._open_root(target)
 
@@ -182,6 +204,7 @@ class _Job:
         known = {path: row for path, row in known.items() if is_at_or_below(path, self._below)}
         started = time.time_ns()
         listed, unlisted = self._list(known)
+        self._known = self._writer.summaries(self._root_id)
         changed = [item for item in listed if not self._is_unchanged(item, known.get(item.path))]
         self._tally.unchanged += len(listed) - len(changed)
         there = {item.path for item in listed}
@@ -199,7 +222,7 @@ class _Job:
         elif not self._below:
             self._writer.set_built(self._root_id, started)
 
-    def _list(self, known: dict[str, LogRow]) -> tuple[list[Listed], set[str]]:
+    def _list(self, known: dict[str, IndexedLog]) -> tuple[list[Listed], set[str]]:
         """The logs to look at, and the folders below which nothing can be said to be gone."""
         if self._one_log:
             return [Listed(self._below, None, None)], set()
@@ -229,15 +252,20 @@ class _Job:
         ]
         return listed, set(listing.unlisted)
 
-    def _is_unchanged(self, item: Listed, row: LogRow | None) -> bool:
+    def _is_unchanged(self, item: Listed, row: IndexedLog | None) -> bool:
         return (
             not self._full
             and row is not None
             and row.version is not None
             and row.version == item.version
+            and self._has_its_rows(item.path)
         )
 
-    def _read(self, item: Listed, row: LogRow | None) -> _Outcome:
+    def _has_its_rows(self, path: str) -> bool:
+        """Whether the index has the samples of a log, if it should; not if they were unreadable."""
+        return (path in self._known) == self._summaries
+
+    def _read(self, item: Listed, row: IndexedLog | None) -> _Outcome:
         location = full_path(self._root, item.path)
         try:
             location.encode()
@@ -249,27 +277,31 @@ class _Job:
                 with LocalFile(location) as file:
                     try:
                         return self._outcome(item.path, row, file)
-                    except NotAnEvalLog:
+                    except (NotAnEvalLog, _Incomplete) as error:
                         # An edit in place leaves no end record for a moment.
                         if pause is None or file.at_rest():
+                            if isinstance(error, _Incomplete):
+                                return error.outcome
                             raise
             except EvalIndexError as error:
                 return self._failed(item.path, row, error)
             time.sleep(pause)
         raise AssertionError("the last pause is None")
 
-    def _outcome(self, path: str, row: LogRow | None, file: LocalFile) -> _Outcome:
-        known = None if row is None or self._full else directory.stored_proof(row)
+    def _outcome(self, path: str, row: IndexedLog | None, file: LocalFile) -> _Outcome:
+        trusted = row is not None and not self._full and self._has_its_rows(path)
+        known = directory.stored_proof(row) if row is not None and trusted else None
         proof = None if known is None else directory.prove(known, file)
         if proof is not None:
             return _Outcome(path, row, version=proof.version)
         read = directory.read_directory(file)
+        contents, error = self._contents(path, file, read.directory)
+        members = records.member_rows(read.directory)
         # Nothing vouches for these bytes yet, so look again behind them (law 1).
         version = read.proof.version if file.unchanged() else None
-        members = records.member_rows(read.directory)
         facts = LogFacts(
             records.log_state(read.directory),
-            None,
+            None if error is None else error.reason,
             version,
             read.proof.size,
             read.proof.directory_offset,
@@ -279,9 +311,24 @@ class _Job:
             read.directory.odd,
             time.time_ns(),
         )
-        return _Outcome(path, row, facts, members)
+        outcome = _Outcome(path, row, facts, members, contents, error=error)
+        if error is not None:
+            raise _Incomplete(outcome)
+        return outcome
 
-    def _failed(self, path: str, row: LogRow | None, error: EvalIndexError) -> _Outcome:
+    def _contents(
+        self, path: str, file: LocalFile, found: Directory
+    ) -> tuple[Contents | None, EvalIndexError | None]:
+        """What the log says of itself; its samples can be read even if that cannot be."""
+        known = None if self._full else self._known.get(path)
+        members = {member.name: member for member in found.members()}
+        try:
+            return read_contents(file, members, summaries=self._summaries, known=known), None
+        except (CorruptMember, UnsupportedMember) as error:
+            error.log = full_path(self._root, path)
+            return None, error
+
+    def _failed(self, path: str, row: IndexedLog | None, error: EvalIndexError) -> _Outcome:
         error.log = full_path(self._root, path)
         if isinstance(error, LogNotFound):
             if not os.path.islink(error.log):
@@ -293,8 +340,11 @@ class _Job:
         return _Outcome(path, row, facts, error=error)
 
     def _store(self, outcome: _Outcome) -> None:
-        if outcome.facts is not None:
-            self._writer.put(self._root_id, outcome.path, outcome.facts, outcome.members)
+        if outcome.facts is not None and not self._put(outcome):
+            # Another builder has dropped what was to be kept: read all of it.
+            self._known.pop(outcome.path, None)
+            outcome = self._read(Listed(outcome.path, None, None), None)
+            self._put(outcome)
         if outcome.error is not None:
             self._tally.fail(outcome.error)
         elif outcome.facts is not None:
@@ -304,7 +354,16 @@ class _Job:
                 self._writer.refresh(outcome.row.log_id, outcome.version)
             self._tally.unchanged += 1
 
-    def _forget_gone(self, known: dict[str, LogRow], there: set[str], unlisted: set[str]) -> None:
+    def _put(self, outcome: _Outcome) -> bool:
+        if outcome.facts is None:
+            return True
+        return self._writer.put(
+            self._root_id, outcome.path, outcome.facts, outcome.members, outcome.contents
+        )
+
+    def _forget_gone(
+        self, known: dict[str, IndexedLog], there: set[str], unlisted: set[str]
+    ) -> None:
         gone = [
             path
             for path in known

@@ -18,7 +18,7 @@ from evalindex.names import chunked_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from evalindex.database.queries import IndexReader, LogRow
+    from evalindex.database.queries import IndexedLog, IndexReader
     from evalindex.model import Member, Version
     from evalindex.place import Spot
 
@@ -112,7 +112,7 @@ class KnownLogs:
                 found[n] = None if answer is None else self._known(*answer)
         return found
 
-    def _known(self, row: LogRow, members: dict[str, Member]) -> Known | None:
+    def _known(self, row: IndexedLog, members: dict[str, Member]) -> Known | None:
         proof, reader = stored_proof(row), self._reader
         if proof is None or reader is None:
             return None

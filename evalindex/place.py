@@ -22,7 +22,7 @@ from evalindex.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from evalindex.database.queries import IndexReader, LogRow
+    from evalindex.database.queries import IndexedLog, IndexReader
 
 _NO_NAMES = ("", os.curdir, os.pardir)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -247,6 +247,6 @@ class Scope:
         return parts
 
     @staticmethod
-    def rows(reader: IndexReader, root: Root, below: str) -> list[LogRow]:
+    def rows(reader: IndexReader, root: Root, below: str) -> list[IndexedLog]:
         """The indexed logs of such a part."""
         return [row for row in reader.logs(root.root_id) if is_at_or_below(row.path, below)]

@@ -1,15 +1,18 @@
-"""What a log's directory says about it, as rows of the index.
-
-Header and summary columns belong here too: both members lie in the tail that is read anyway.
-"""
+"""What a log's directory, header and samples say, as rows of the index. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from hashlib import blake2s
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from evalindex.names import HEADER, sample_epoch
+from evalindex.documents import Body, Results, ScoreResults, Stats, Summary, read_log
+from evalindex.names import HEADER, can_exist, sample_epoch
 
 if TYPE_CHECKING:
+    from evalindex.documents import Headline, Spec
     from evalindex.zip import Directory
 
 #: `finished`: the log has its header, which inspect writes last. `unfinished`: it has none, so the
@@ -19,6 +22,11 @@ State = Literal["finished", "unfinished", "unreadable"]
 #: name, epoch (None: not a sample), then the fields of `Member` behind the name.
 MemberRow = tuple[str, int | None, int, int, int, int, int, int]
 
+_SHORT = 200  # characters that are kept of an input or target
+_CANCELLED = ("CancelledError(", "Cancelled(")  # inspect_ai/_util/error.py
+_ALPHABET57 = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_EXACT_INT = 2**53
+
 
 def log_state(directory: Directory) -> State:
     return "finished" if HEADER in directory.rows else "unfinished"
@@ -27,3 +35,399 @@ def log_state(directory: Directory) -> State:
 def member_rows(directory: Directory) -> list[MemberRow]:
     """All live members in name order, the order in which the index stores them."""
     return [(name, sample_epoch(name), *row[:6]) for name, row in sorted(directory.rows.items())]
+
+
+class Metric(NamedTuple):
+    """One metric of a log's results. `value` is None for NaN, which SQL has not."""
+
+    score: str
+    scorer: str | None
+    reducer: str | None
+    metric: str
+    value: float | None
+
+
+class Header(NamedTuple):
+    """The columns of `header` behind its ids; see the schema. Counts are filled in later."""
+
+    status: str = "started"
+    invalidated: bool = False
+    error: str | None = None
+    eval_id: str | None = None
+    run_id: str | None = None
+    eval_set_id: str | None = None
+    task: str | None = None
+    task_id: str | None = None
+    task_version: str | None = None
+    task_file: str | None = None
+    task_display_name: str | None = None
+    model: str | None = None
+    solver: str | None = None
+    created: str | None = None
+    started_at: str | None = None
+    completed_at: str | None = None
+    tags: str | None = None
+    inspect_version: str | None = None
+    git_commit: str | None = None
+    dataset_name: str | None = None
+    dataset_location: str | None = None
+    dataset_samples: int | None = None
+    dataset_shuffled: bool | None = None
+    epochs: int = 1
+    planned: int | None = None
+    total_samples: int | None = None
+    completed_samples: int | None = None
+    logged_samples: int | None = None
+    headline_scorer: str | None = None
+    headline_score: str | None = None
+    headline_metric: str | None = None
+    headline_value: float | None = None
+    done: int | None = None
+    errors: int | None = None
+    limits: int | None = None
+    collisions: int | None = None
+    sample_ids: str | None = None
+
+
+class ScoreValue(NamedTuple):
+    """A score of one sample: a number, else a text; NaN if neither."""
+
+    name: str
+    number: float | None
+    text: str | None
+
+
+class SampleFacts(NamedTuple):
+    """What is known of one sample beside its id, epoch and place in the log."""
+
+    integer: bool
+    uuid: str | None
+    error: str | None
+    cancelled: bool
+    invalidated: bool
+    limit: str | None
+    retries: int | None
+    started_at: str | None
+    completed_at: str | None
+    total_time: float | None
+    working_time: float | None
+    message_count: int | None
+    turn_count: int | None
+    total_tokens: int
+    input: str | None
+    target: str | None
+    scores: Sequence[ScoreValue]
+
+    @property
+    def reusable(self) -> bool:
+        return self.error is None and not self.invalidated
+
+
+#: Samples by id (as text) and epoch, in the order in which each first came.
+Facts = dict[tuple[str, int], SampleFacts]
+
+
+#: Columns of `sample` and `score` behind `summaries_id`.
+SampleColumns = tuple[Any, ...]
+ScoreColumns = tuple[int, str, "float | None", "str | None"]
+
+
+class Counts(NamedTuple):
+    """Numbers of samples of one log, as in its header's row."""
+
+    done: int
+    errors: int
+    limits: int
+    collisions: int
+
+
+class Source(NamedTuple):
+    """A member that lists samples, as far as it says whether it is the same one."""
+
+    name: str
+    crc32: int
+    size: int
+
+
+class KnownSummaries(NamedTuple):
+    """What an index has of a log's samples.
+
+    `load` gives those that have a summary, and how many sources they are from, if these are the
+    first of the sources that it is given.
+    """
+
+    summaries_id: int
+    basis: bytes
+    counts: Counts
+    load: Callable[[int, Sequence[Source]], tuple[Facts, int] | None]
+
+
+class Summaries(NamedTuple):
+    """The samples of a log as rows, samples by id and epoch; see `summaries` in the schema.
+
+    `kept` are the rows that an index has already and that hold still: there are none here then.
+    """
+
+    basis: bytes
+    sources: Sequence[Source]
+    kept: int | None
+    samples: list[SampleColumns]
+    scores: list[ScoreColumns]
+
+
+class Contents(NamedTuple):
+    """`summaries` is None if they were not asked for."""
+
+    header: Header
+    metrics: list[Metric]
+    summaries: Summaries | None
+
+
+def read_header(data: bytes) -> tuple[Header, list[Metric]]:
+    """The columns and metrics of `header.json`, or of `_journal/start.json` while an eval runs.
+
+    Raises `CorruptMember` for what is no JSON object.
+    """
+    log = read_log(data)
+    spec, results = log.eval, log.results or Results()
+    dataset, epochs = spec.dataset, max(1, spec.config.epochs or 1)
+    ids = dataset.sample_ids or (None if dataset.samples else dataset.sample_ids)
+    scores = results.scores
+    if results.scorer is not None and not scores:
+        old = results.scorer
+        scores = [ScoreResults(old.name, old.name, old.reducer, results.metrics or old.metrics)]
+    metrics = [
+        Metric(score.name, score.scorer, score.reducer, name, _number(metric.value))
+        for score in scores
+        for name, metric in score.metrics.items()
+    ]
+    headline = _headline(scores, results.headline or spec.headline_metric)
+    stats = log.stats or Stats()
+    created = _utc(spec.created)
+    header = Header(
+        log.status,
+        log.invalidated,
+        None if log.error is None else log.error.message,
+        spec.eval_id or _id_of_old_eval(spec, created),
+        spec.run_id or None,
+        spec.eval_set_id,
+        spec.task,
+        spec.task_id or None,
+        None if spec.task_version is None else str(spec.task_version),
+        spec.task_file,
+        spec.task_display_name,
+        spec.model,
+        spec.solver,
+        created,
+        _utc(stats.started_at),
+        _utc(stats.completed_at),
+        json.dumps(_tags(spec.tags or [], log.log_updates)),
+        spec.packages.inspect_ai,
+        None if spec.revision is None else spec.revision.commit,
+        dataset.name,
+        dataset.location,
+        dataset.samples,
+        dataset.shuffled,
+        epochs,
+        None if ids is None else len({str(id) for id in ids}) * epochs,
+        results.total_samples,
+        results.completed_samples,
+        results.logged_samples,
+        *headline,
+        sample_ids=None if ids is None else json.dumps(ids),
+    )
+    return header, metrics
+
+
+def _headline(
+    scores: Sequence[ScoreResults], declared: Headline | None
+) -> tuple[str | None, str | None, str | None, float | None]:
+    """The scorer, score, name and value of the metric that says most, as inspect resolves it
+    (`log/_headline.py`): as declared, else the first metric of the first score."""
+    chosen: ScoreResults | None = scores[0] if scores else None
+    name: str | None = None
+    if declared is not None:
+        found = [
+            score
+            for score in scores
+            if declared.reducer in (None, score.reducer)
+            and declared.scorer in (None, score.scorer)
+            and declared.score in (None, score.name)
+        ]
+        if declared.metric is not None:
+            found = [score for score in found if declared.metric in score.metrics]
+        if found:
+            chosen, name = found[0], declared.metric
+    if chosen is None or not chosen.metrics:
+        return None, None, None, None
+    if name is None:
+        name = next(iter(chosen.metrics))
+    return chosen.scorer, chosen.name, name, _number(chosen.metrics[name].value)
+
+
+def _id_of_old_eval(spec: Spec, created: str | None) -> str | None:
+    """The id that inspect gives to an eval of a log that has none (`base57_id_hash`)."""
+    if not created:
+        return None
+    digest = blake2s((spec.run_id + spec.task_id + created).encode(), digest_size=16).digest()
+    number, text = int.from_bytes(digest, "big"), ""
+    while number:
+        number, digit = divmod(number, 57)
+        text = _ALPHABET57[digit] + text
+    return text[-22:].rjust(22, _ALPHABET57[0])
+
+
+def _tags(tags: Iterable[str], updates: Any) -> list[str]:
+    """Tags at the time of the eval, with the edits since applied (`EvalLog` does the same)."""
+    found = set(tags)
+    for update in updates if isinstance(updates, list) else ():
+        edits = update.get("edits") if isinstance(update, dict) else None
+        for edit in edits if isinstance(edits, list) else ():
+            if isinstance(edit, dict):
+                found -= _texts(edit.get("tags_remove"))
+                found |= _texts(edit.get("tags_add"))
+    return sorted(found)
+
+
+def _texts(value: Any) -> set[str]:
+    return {text for text in value if isinstance(text, str)} if isinstance(value, list) else set()
+
+
+def _utc(text: str | None) -> str | None:
+    """A time as inspect spells it when it reads one: ISO, in UTC."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return text
+    try:
+        return (
+            (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc))
+            .astimezone(timezone.utc)
+            .isoformat()
+        )
+    except OverflowError:
+        return text
+
+
+def add_summaries(facts: Facts, summaries: Iterable[Summary]) -> int:
+    """Take summaries in as inspect does: the last one of an id and epoch wins, in the place of the
+    first. Returns how many ids had the text of another id of another type."""
+    collisions = 0
+    for summary in summaries:
+        id = str(summary.id)
+        key = (id, summary.epoch)
+        if not id.isalnum() and not can_be_stored(*key):
+            continue
+        integer = id is not summary.id
+        before = facts.get(key)
+        if before is not None and before.integer is not integer:
+            collisions += 1
+        facts[key] = _facts(summary, integer, summary.error, summary.limit, summary.retries)
+    return collisions
+
+
+def _facts(
+    found: Summary | Body,
+    integer: bool,
+    error: str | None,
+    limit: str | None,
+    retries: int | None,
+    invalidated: bool = False,
+) -> SampleFacts:
+    scores, usage = found.scores, found.model_usage
+    return SampleFacts(
+        integer,
+        found.uuid,
+        error,
+        error is not None and error.startswith(_CANCELLED),
+        invalidated,
+        limit,
+        retries,
+        found.started_at,
+        found.completed_at,
+        found.total_time,
+        found.working_time,
+        found.message_count if isinstance(found, Summary) else None,
+        found.turn_count if isinstance(found, Summary) else None,
+        sum([used.total_tokens for used in usage.values()]) if usage else 0,
+        found.input[:_SHORT] if isinstance(found.input, str) else _shortened(found.input),
+        found.target[:_SHORT] if isinstance(found.target, str) else _listed(found.target),
+        [value for name in scores for value in _values(name, scores[name].value)] if scores else (),
+    )
+
+
+def add_body(facts: Facts, key: tuple[str, int], body: Body) -> None:
+    """Take in what the sample itself says: whether it was invalidated, and how it ended."""
+    before = facts.get(key)
+    error = None if body.error is None else body.error.message
+    limit = None if body.limit is None else body.limit.type
+    invalidated = body.invalidation is not None
+    if before is None:
+        retries = None if body.error_retries is None else len(body.error_retries)
+        integer = isinstance(body.id, int)
+        facts[key] = _facts(body, integer, error, limit, retries, invalidated)
+    else:
+        cancelled = error is not None and error.startswith(_CANCELLED)
+        facts[key] = before._replace(
+            error=error, cancelled=cancelled, limit=limit, invalidated=invalidated
+        )
+
+
+def add_damage(facts: Facts, key: tuple[str, int], reason: str) -> None:
+    """Take in that a sample cannot be read: it can then not be used again either."""
+    error = f"its record cannot be read: {reason}"
+    before = facts.get(key)
+    if before is None:
+        before = _facts(Body(*key), False, error, None, None)
+    facts[key] = before._replace(error=error)
+
+
+def _shortened(input: Any) -> str | None:
+    """The text of a conversation, as much as is kept."""
+    if not isinstance(input, list):
+        return None
+    texts: list[str] = []
+    for message in input:
+        content = message.get("content") if isinstance(message, dict) else None
+        parts = content if isinstance(content, list) else [{"text": content}]
+        texts += [
+            part["text"]
+            for part in parts
+            if isinstance(part, dict) and isinstance(part.get("text"), str)
+        ]
+    return "\n".join(texts)[:_SHORT]
+
+
+def _listed(target: Any) -> str | None:
+    """Several targets as inspect's data frames join them."""
+    return ",".join(map(str, target))[:_SHORT] if isinstance(target, list) else None
+
+
+def _values(name: str, value: Any) -> Iterator[ScoreValue]:
+    yield _value(name, value)
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield _value(f"{name}.{key}", item)
+
+
+def _value(name: str, value: Any) -> ScoreValue:
+    if isinstance(value, str):
+        return ScoreValue(name, None, value)
+    if isinstance(value, float) or (isinstance(value, int) and -_EXACT_INT < value < _EXACT_INT):
+        return ScoreValue(name, _number(value), None)
+    return ScoreValue(name, None, json.dumps(value, ensure_ascii=False))
+
+
+def _number(value: float | None) -> float | None:
+    """A number as SQL holds it, which has no NaN."""
+    try:
+        return None if value is None or value != value else float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")  # type: ignore[operator]
+
+
+def can_be_stored(id: str, epoch: int) -> bool:
+    """Whether a row can hold this key. One with a NUL has no member, but a summary."""
+    return can_exist(id.replace("\0", ""), epoch)

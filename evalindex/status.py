@@ -15,7 +15,7 @@ from evalindex.stores.local import LocalFile, LocalListing, stat_version
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from evalindex.database.queries import IndexReader, LogRow
+    from evalindex.database.queries import IndexedLog, IndexReader
     from evalindex.place import Root, Scope
 
 #: `fresh`: as indexed, finished. `unfinished`: as indexed, without a header; a running eval and a
@@ -74,7 +74,7 @@ def status(reader: IndexReader, scope: Scope) -> IndexStatus:
     )
 
 
-def _status_of(root: Root, row: LogRow) -> LogStatus:
+def _status_of(root: Root, row: IndexedLog) -> LogStatus:
     location = full_path(root.location, row.path)
     try:
         found = os.stat(location)
@@ -90,7 +90,7 @@ def _status_of(root: Root, row: LogRow) -> LogStatus:
     return LogStatus(location, row.path, state, reason, row.samples, found.st_size, age)
 
 
-def _state(location: str, row: LogRow, found: os.stat_result) -> tuple[State, str | None]:
+def _state(location: str, row: IndexedLog, found: os.stat_result) -> tuple[State, str | None]:
     known = stored_proof(row)
     if known is None:
         return "unreadable", row.reason

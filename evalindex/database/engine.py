@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = int.from_bytes(b"evix", "big")
 #: The newest schema that this code knows, and the oldest that it reads as it is.
-SCHEMA, OLDEST_SCHEMA = 1, 1
+SCHEMA, OLDEST_SCHEMA = 2, 1
 #: Version of the code that turns logs into rows. Builders read logs again whose rows are older;
 #: readers refuse rows older than `OLDEST_PARSER`, which were wrong.
-PARSER, OLDEST_PARSER = 1, 1
+PARSER, OLDEST_PARSER = 2, 1
 
 _READ_TIMEOUT = 5.0
 _WRITE_TIMEOUT = 60.0

@@ -90,7 +90,7 @@ class RootRow(NamedTuple):
     built_at: int | None
 
 
-class LogRow(NamedTuple):
+class IndexedLog(NamedTuple):
     """What the index says of one version of one log."""
 
     log_id: int
@@ -177,12 +177,12 @@ class IndexReader:
         with self._transaction() as connection:
             return [RootRow(*row) for row in connection.execute(ROOTS)]
 
-    def logs(self, root_id: int) -> list[LogRow]:
+    def logs(self, root_id: int) -> list[IndexedLog]:
         """All logs of a root."""
         with self._transaction() as connection:
             return [_log_row(row) for row in connection.execute(LOGS, (root_id,))]
 
-    def log(self, root_id: int, path: str) -> LogRow | None:
+    def log(self, root_id: int, path: str) -> IndexedLog | None:
         with self._transaction() as connection:
             row = connection.execute(_LOG, (root_id, path)).fetchone()
         return None if row is None else _log_row(row)
@@ -191,7 +191,7 @@ class IndexReader:
         self,
         questions: Iterable[tuple[int, str, Sequence[str]]],
         otherwise: Callable[[str], str],
-    ) -> list[tuple[LogRow, dict[str, Member]] | None]:
+    ) -> list[tuple[IndexedLog, dict[str, Member]] | None]:
         """For each root, path and wanted members: the log and those of the members that it has;
         None if the log is not indexed. All as of one moment.
 
@@ -213,7 +213,7 @@ class IndexReader:
         with self._transaction() as connection:
             return [_member(m) for m in connection.execute(_BELOW, (log_id, prefix, after))]
 
-    def members(self, root_id: int, path: str) -> tuple[LogRow, dict[str, Member]] | None:
+    def members(self, root_id: int, path: str) -> tuple[IndexedLog, dict[str, Member]] | None:
         """A log and all its members, in name order."""
         with self._transaction() as connection:
             row = connection.execute(_LOG, (root_id, path)).fetchone()
@@ -227,8 +227,8 @@ class IndexReader:
 # hold anything.
 
 
-def _log_row(row: tuple[Any, ...]) -> LogRow:
-    found = LogRow(*row)
+def _log_row(row: tuple[Any, ...]) -> IndexedLog:
+    found = IndexedLog(*row)
     proof = (type(found.size), type(found.directory_offset), type(found.digest))
     if proof not in _PROOF_TYPES or not isinstance(found.version, (str, _NoneType)):
         raise sqlite3.DatabaseError("a log's row is not as it should be")
@@ -247,7 +247,7 @@ def _find(
     path: str,
     wanted: Sequence[str],
     otherwise: Callable[[str], str],
-) -> tuple[LogRow, dict[str, Member]] | None:
+) -> tuple[IndexedLog, dict[str, Member]] | None:
     if len(wanted) == 1:
         found = connection.execute(_FIND_ONE, (*wanted, *wanted, root_id, path))
     else:

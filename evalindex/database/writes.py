@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,31 +18,40 @@ from evalindex.database.engine import (
     damaged,
     is_ours,
     naming_errors,
+    open_for_reading,
     open_for_writing,
 )
-from evalindex.database.queries import LOGS, ROOTS, LogRow, RootRow
+from evalindex.database.queries import LOGS, ROOTS, IndexedLog, RootRow
+from evalindex.database.rows import add_contents, drop_contents, load_facts
 from evalindex.errors import NotAnIndex
+from evalindex.records import Counts, KnownSummaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from evalindex.model import Version
+    from evalindex.records import Contents, Facts, Source
 
 _ADD_ROOT = "INSERT INTO root (location) VALUES (?) ON CONFLICT DO NOTHING"
 _BUILT = "UPDATE root SET built_at = ? WHERE root_id = ?"
 _REBIND = "UPDATE log SET root_id = ?, path = ? || path WHERE root_id = ?"
 _DROP_ROOT = "DELETE FROM root WHERE root_id = ?"
 
-_DROP_MEMBERS = """
-DELETE FROM member WHERE log_id = (SELECT log_id FROM log WHERE root_id = ? AND path = ?)
+_IDS = """
+SELECT log_id, summaries_id FROM log LEFT JOIN header USING (log_id) WHERE root_id = ? AND path = ?
 """
-_DROP_LOG = "DELETE FROM log WHERE root_id = ? AND path = ?"
+_DROP_MEMBERS = "DELETE FROM member WHERE log_id = ?"
+_DROP_LOG = "DELETE FROM log WHERE log_id = ?"
 _ADD_LOG = """
 INSERT INTO log (root_id, path, state, reason, version, size, directory_offset, digest,
   samples, superseded, odd, indexed_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADD_MEMBER = "INSERT INTO member VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_SUMMARIES = """
+SELECT path, summaries_id, basis, done, errors, limits, collisions
+FROM log JOIN header USING (log_id) JOIN summaries USING (summaries_id) WHERE root_id = ?
+"""
 _REFRESH = "UPDATE log SET version = ? WHERE log_id = ?"
 
 _OBJECTS = "SELECT type, name, sql FROM sqlite_master"
@@ -192,24 +201,56 @@ class IndexWriter:
         with self._transaction() as connection:
             connection.execute(_BUILT, (at, root_id))
 
-    def logs(self, root_id: int) -> dict[str, LogRow]:
+    def logs(self, root_id: int) -> dict[str, IndexedLog]:
         """The logs of a root by path."""
         with naming_errors(self.path, writing=True):
             rows = self._connection.execute(LOGS, (root_id,))
-            return {row[1]: LogRow(*row) for row in rows}
+            return {row[1]: IndexedLog(*row) for row in rows}
 
     def put(
-        self, root_id: int, path: str, facts: LogFacts, members: Iterable[tuple[object, ...]]
-    ) -> None:
+        self,
+        root_id: int,
+        path: str,
+        facts: LogFacts,
+        members: Iterable[tuple[object, ...]],
+        contents: Contents | None,
+    ) -> bool:
         """Replace what the index holds of a log, under a new log id.
 
-        `members` are the columns of `member` behind `log_id`, in name order.
+        `members` are the columns of `member` behind `log_id`, in name order. False, and nothing is
+        done, if rows were to be kept that another builder has dropped meanwhile.
         """
+        summaries = None if contents is None else contents.summaries
+        kept = None if summaries is None else summaries.kept
         with self._transaction() as connection:
-            connection.execute(_DROP_MEMBERS, (root_id, path))
-            connection.execute(_DROP_LOG, (root_id, path))
-            log_id = connection.execute(_ADD_LOG, (root_id, path, *facts)).lastrowid
-            connection.executemany(_ADD_MEMBER, ((log_id, *row) for row in members))
+            log_id, summaries_id = connection.execute(_IDS, (root_id, path)).fetchone() or (0, None)
+            if kept is not None and kept != summaries_id:
+                return False
+            _drop(connection, log_id, None if kept is not None else summaries_id)
+            new_id = connection.execute(_ADD_LOG, (root_id, path, *facts)).lastrowid
+            connection.executemany(_ADD_MEMBER, ((new_id, *row) for row in members))
+            if contents is not None:
+                add_contents(connection, int(new_id or 0), contents)
+        return True
+
+    def summaries(self, root_id: int) -> dict[str, KnownSummaries]:
+        """What the index has of the samples of each log of a root, by path."""
+        with naming_errors(self.path, writing=True):
+            rows = self._connection.execute(_SUMMARIES, (root_id,))
+            return {
+                path: KnownSummaries(id, basis, Counts(*counts), self._load)
+                for path, id, basis, *counts in rows
+            }
+
+    def _load(self, summaries_id: int, sources: Sequence[Source]) -> tuple[Facts, int] | None:
+        """Called while other threads write: on a connection of its own, as of one moment."""
+        connection = open_for_reading(self.path)
+        try:
+            with naming_errors(self.path):
+                connection.execute("BEGIN")
+                return load_facts(connection, summaries_id, sources)
+        finally:
+            connection.close()
 
     def refresh(self, log_id: int, version: Version) -> None:
         """Record a version under which the rows of a log were proved to hold."""
@@ -219,8 +260,8 @@ class IndexWriter:
     def forget(self, root_id: int, paths: Iterable[str]) -> None:
         with self._transaction() as connection:
             for path in paths:
-                connection.execute(_DROP_MEMBERS, (root_id, path))
-                connection.execute(_DROP_LOG, (root_id, path))
+                for ids in connection.execute(_IDS, (root_id, path)).fetchall():
+                    _drop(connection, *ids)
 
     def close(self) -> None:
         """Leave one file that can be read from anywhere, unless another process has it open."""
@@ -231,3 +272,9 @@ class IndexWriter:
             pass  # somebody reads or builds: it stays in WAL mode, which is right too
         finally:
             self._connection.close()
+
+
+def _drop(connection: sqlite3.Connection, log_id: int, summaries_id: int | None) -> None:
+    drop_contents(connection, log_id, summaries_id)
+    connection.execute(_DROP_MEMBERS, (log_id,))
+    connection.execute(_DROP_LOG, (log_id,))

@@ -1,0 +1,107 @@
+"""The rows of headers and samples: how they are written and read back. SQL as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from evalindex.records import (
+    Contents,
+    Header,
+    SampleFacts,
+    ScoreValue,
+    Source,
+    Summaries,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from evalindex.records import Facts
+
+_OF_LOG = ("metric", "header")
+_OF_SUMMARIES = ("sample", "score", "summaries")
+
+#: Columns of `sample` behind `summaries_id`, `id` and `epoch` that say where the sample is, and
+#: those that say what is known of it.
+_PLACE = ("position", "bytes", "compressed_bytes", "chunked", "summarized")
+_FACTS = ("integer", "uuid", "error", "cancelled", "invalidated", "limit_type", "retries",
+    "started_at", "completed_at", "total_time", "working_time", "message_count", "turn_count",
+    "total_tokens", "input", "target")  # fmt: skip
+_SAMPLE_WIDTH = 3 + len(_PLACE) + len(_FACTS)
+
+_SAMPLES = f"""
+SELECT id, epoch, position, {", ".join(_FACTS)} FROM sample
+WHERE summaries_id = ? AND summarized ORDER BY position
+"""
+_SOURCES = "SELECT sources FROM summaries WHERE summaries_id = ?"
+_SCORES = "SELECT position, name, number, text FROM score WHERE summaries_id = ?"
+
+
+def add_contents(
+    connection: sqlite3.Connection, log_id: int, contents: Contents, schema: str = "main"
+) -> None:
+    """Write what a log says of itself. In another schema than `main` all ids are the log's own."""
+    summaries = contents.summaries
+    summaries_id = None
+    if summaries is not None:
+        own = None if schema == "main" else log_id
+        summaries_id = summaries.kept or _add_summaries(connection, summaries, schema, own)
+    marks = ", ?" * len(Header._fields)
+    connection.execute(
+        f"INSERT INTO {schema}.header VALUES (?, ?{marks})",
+        (log_id, summaries_id, *contents.header),
+    )
+    connection.executemany(
+        f"INSERT INTO {schema}.metric VALUES (?, ?, ?, ?, ?, ?, ?)",
+        ((log_id, position, *metric) for position, metric in enumerate(contents.metrics)),
+    )
+
+
+def _add_summaries(
+    connection: sqlite3.Connection, summaries: Summaries, schema: str, own_id: int | None
+) -> int:
+    added = connection.execute(
+        f"INSERT INTO {schema}.summaries VALUES (?, ?, ?)",
+        (own_id, summaries.basis, json.dumps(summaries.sources)),
+    )
+    summaries_id = own_id or int(added.lastrowid or 0)
+    marks = ", ?" * (_SAMPLE_WIDTH - 1)
+    connection.executemany(
+        f"INSERT INTO {schema}.sample VALUES (?{marks})",
+        ((summaries_id, *row) for row in summaries.samples),
+    )
+    connection.executemany(
+        f"INSERT INTO {schema}.score VALUES (?, ?, ?, ?, ?)",
+        ((summaries_id, *row) for row in summaries.scores),
+    )
+    return summaries_id
+
+
+def drop_contents(connection: sqlite3.Connection, log_id: int, summaries_id: int | None) -> None:
+    """Drop what a log said of itself; its samples only with their `summaries_id`."""
+    for table in _OF_LOG:
+        connection.execute(f"DELETE FROM {table} WHERE log_id = ?", (log_id,))
+    if summaries_id is not None:
+        for table in _OF_SUMMARIES:
+            connection.execute(f"DELETE FROM {table} WHERE summaries_id = ?", (summaries_id,))
+
+
+def load_facts(
+    connection: sqlite3.Connection, summaries_id: int, sources: Sequence[Source]
+) -> tuple[Facts, int] | None:
+    """What the summaries of a log said of its samples, in their order, and how many sources they
+    were in; None unless these are the first of the given ones."""
+    row = connection.execute(_SOURCES, (summaries_id,)).fetchone()
+    before = [Source(*source) for source in json.loads(row[0])] if row else []
+    if not before or before != list(sources[: len(before)]):
+        return None
+    scores: dict[int, list[ScoreValue]] = {}
+    for position, *score in connection.execute(_SCORES, (summaries_id,)):
+        scores.setdefault(position, []).append(ScoreValue(*score))
+    facts = {
+        (id, epoch): SampleFacts._make([*facts, scores.get(position, ())])
+        for id, epoch, position, *facts in connection.execute(_SAMPLES, (summaries_id,))
+    }
+    return facts, len(before)
