@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         UnsupportedMember,
     )
     from evalindex.index import Index, open
-    from evalindex.listing import SampleRow
+    from evalindex.rows import LogRow, Rows, SampleRow
     from evalindex.model import SampleKey
     from evalindex.status import IndexStatus, LogStatus
     from evalindex.verify import Finding, VerifyReport
@@ -92,7 +92,7 @@ _ROOM_OF = {
     "IndexStatus": "status",
     "LogStatus": "status",
     "SampleKey": "model",
-    "SampleRow": "listing",
+    "SampleRow": "rows",
     "VerifyReport": "verify",
     "build": "builder",
     "open": "index",

@@ -18,7 +18,7 @@ from evalindex.database.engine import PARSER
 from evalindex.decode import check_identity
 from evalindex.errors import CorruptMember, EvalIndexError, UnsupportedMember
 from evalindex.fetch import fetch
-from evalindex.names import HEADER, chunked_name, parse_sample_name, sample_name
+from evalindex.names import CHUNKED_SUFFIX, HEADER, chunked_name, parse_sample_name, sample_name
 from evalindex.records import (
     Contents,
     Counts,
@@ -31,8 +31,10 @@ from evalindex.records import (
 
 if TYPE_CHECKING:
     from evalindex.model import Member
-    from evalindex.records import Facts, Header, SampleFacts
+    from evalindex.records import Facts, Header
     from evalindex.stores import LogFile
+
+    Key = tuple[str, int]
 
 _START = "_journal/start.json"
 _SUMMARIES = "summaries.json"
@@ -91,7 +93,8 @@ class _Reading:
         self._sources = sources_of(members)
         self._names = [name for name in members if name.startswith("samples/")]
         # A summary tells neither that a sample was invalidated nor, in old logs, that it failed.
-        self._all_bodies = bool(header.invalidated) or _release(header) < _FIRST_WITH_ERRORS
+        self._old = _release(header) < _FIRST_WITH_ERRORS
+        self._all_bodies = header.invalidated
 
     def summaries(self, known: KnownSummaries | None) -> tuple[Summaries, Counts]:
         basis = self._basis()
@@ -100,16 +103,21 @@ class _Reading:
             return Summaries(basis, sources, known.summaries_id, [], []), known.counts
         facts, collisions = self._facts(known, sources)
         summarized = len(facts)
-        unsummarized = self._unsummarized(facts)
-        bodies = [*self._recorded(facts), *unsummarized] if self._all_bodies else unsummarized
-        self._add_bodies(facts, bodies)
-        samples, scores = self._rows(facts, summarized)
-        return Summaries(basis, sources, None, samples, scores), self._counts(facts, collisions)
+        members = list(map(self._member_of, facts))
+        unsummarized = self._unsummarized(facts, members)
+        self._add_bodies(facts, zip(facts, members, strict=True) if self._all_bodies else ())
+        self._add_bodies(facts, unsummarized.items())
+        members += unsummarized.values()
+        samples, scores = _rows(facts, members, summarized)
+        counts = _counts(facts, members, self._header)._replace(
+            unsummarized=len(unsummarized), collisions=collisions
+        )
+        return Summaries(basis, sources, None, samples, scores), counts
 
     def _basis(self) -> bytes:
         """A digest of all that the rows depend on; where members lie is no part of it."""
         header = self._header
-        rest = [PARSER, header.sample_ids, header.epochs, header.invalidated, self._all_bodies]
+        rest = [PARSER, header.sample_ids, header.epochs, header.invalidated, self._old]
         digest = sha256(json.dumps([rest, [member.name for member in self._sources]]).encode())
         digest.update("\0".join(self._names).encode())
         for members in (self._sources, [self._members[name] for name in self._names]):
@@ -124,84 +132,78 @@ class _Reading:
         members is not parsed again."""
         facts: Facts = {}
         collisions = parsed = 0
-        if known is not None and not self._all_bodies:
+        if known is not None and not (self._old or self._all_bodies):
             loaded = known.load(known.summaries_id, sources)
             if loaded is not None:
                 (facts, parsed), collisions = loaded, known.counts.collisions
         for member in self._sources[parsed:]:
             found = _parsed(documents.read_summaries, member, _read(self._file, member))
+            if self._old and any(summary.completed is None for summary in found):
+                self._all_bodies = True
             collisions += records.add_summaries(facts, found)
         return facts, collisions
 
-    def _member_of(self, key: tuple[str, int]) -> Member | None:
+    def _member_of(self, key: Key) -> Member | None:
         name = sample_name(*key)
         return self._members.get(name) or self._members.get(chunked_name(name))
 
-    def _recorded(self, facts: Facts) -> list[tuple[str, int]]:
-        return [key for key in facts if self._member_of(key) is not None]
+    def _unsummarized(
+        self, facts: Facts, members: Sequence[Member | None]
+    ) -> dict[Key, Member | None]:
+        """The samples that have a member, but no summary."""
+        if len(self._names) + members.count(None) == len(members):
+            return {}  # all there is was met
+        parsed = filter(None, map(parse_sample_name, self._names))
+        keys = dict.fromkeys((sample.id, sample.epoch) for sample in parsed)
+        return {key: self._member_of(key) for key in keys if key not in facts}
 
-    def _unsummarized(self, facts: Facts) -> list[tuple[str, int]]:
-        found: dict[tuple[str, int], None] = {}
-        for name in self._names:
-            sample = parse_sample_name(name)
-            if sample is not None and (sample.id, sample.epoch) not in facts:
-                found[sample.id, sample.epoch] = None
-        return list(found)
-
-    def _add_bodies(self, facts: Facts, keys: Iterable[tuple[str, int]]) -> None:
-        members = {member: key for key in keys if (member := self._member_of(key)) is not None}
-        for member, data in fetch(self._file, members):
-            id, epoch = members[member]
+    def _add_bodies(self, facts: Facts, found: Iterable[tuple[Key, Member | None]]) -> None:
+        keys = {member: key for key, member in found if member is not None}
+        for member, data in fetch(self._file, keys):
+            key = keys[member]
             try:
                 if not isinstance(data, bytes):
                     raise data
                 body = documents.read_body(data)
-                check_identity(body.id, body.epoch, id, epoch)
-                records.add_body(facts, (id, epoch), body)
+                check_identity(body.id, body.epoch, *key)
+                records.add_body(facts, key, body)
             except (CorruptMember, UnsupportedMember) as error:
-                records.add_damage(facts, (id, epoch), error.reason)
+                records.add_damage(facts, key, error.reason)
 
-    def _rows(
-        self, facts: Facts, summarized: int
-    ) -> tuple[list[SampleColumns], list[ScoreColumns]]:
-        samples: list[SampleColumns] = []
-        scores: list[ScoreColumns] = []
-        members = self._members
-        for position, ((id, epoch), fact) in enumerate(facts.items()):
-            name = f"samples/{id}_epoch_{epoch}.json"
-            member = members.get(name)
-            chunked = False
-            if member is None:
-                member = members.get(chunked_name(name))
-                chunked = member is not None
-            size = (
-                (None, None)
-                if member is None
-                else (member.uncompressed_size, member.compressed_size)
-            )
-            is_summarized = position < summarized
-            samples.append((id, epoch, position, *size, chunked, is_summarized, *fact[:-1]))
-            for name, number, text in fact.scores:
-                scores.append((position, name, number, text))
-        samples.sort(key=lambda row: row[:2])
-        return samples, scores
 
-    def _counts(self, facts: Facts, collisions: int) -> Counts:
-        errors = sum(fact.error is not None for fact in facts.values())
-        limits = sum(fact.limit is not None and fact.error is None for fact in facts.values())
-        header = self._header
-        planned = (
-            None if header.sample_ids is None else set(map(str, json.loads(header.sample_ids)))
-        )
-        done = sum(
-            self._is_done(key, fact)
-            and (planned is None or (key[0] in planned and 1 <= key[1] <= header.epochs))
-            for key, fact in facts.items()
-        )
-        return Counts(done, errors, limits, collisions)
+def _rows(
+    facts: Facts, members: Iterable[Member | None], summarized: int
+) -> tuple[list[SampleColumns], list[ScoreColumns]]:
+    samples: list[SampleColumns] = []
+    scores: list[ScoreColumns] = []
+    placed = zip(facts.items(), members, strict=True)
+    for position, (((id, epoch), fact), member) in enumerate(placed):
+        if member is None:
+            place: tuple[int | None, int | None, bool] = (None, None, False)
+        else:
+            chunked = member.name.endswith(CHUNKED_SUFFIX)
+            place = (member.uncompressed_size, member.compressed_size, chunked)
+        samples.append((id, epoch, position, *place, position < summarized, *fact[:-1]))
+        scores += [(position, *score) for score in fact.scores]
+    samples.sort()  # id and epoch come first, and are unique
+    return samples, scores
 
-    def _is_done(self, key: tuple[str, int], fact: SampleFacts) -> bool:
-        return fact.reusable and self._member_of(key) is not None
+
+def _counts(facts: Facts, members: Sequence[Member | None], header: Header) -> Counts:
+    errors = limits = done = 0
+    planned = None if header.sample_ids is None else set(map(str, json.loads(header.sample_ids)))
+    for ((id, epoch), fact), member in zip(facts.items(), members, strict=True):
+        if fact.error is not None:
+            errors += 1
+        elif fact.limit is not None:
+            limits += 1
+        if (
+            member is not None
+            and fact.reusable
+            and (planned is None or (id in planned and 1 <= epoch <= header.epochs))
+        ):
+            done += 1
+    return Counts(done, errors, limits, members.count(None), 0, 0)
 
 
 def sources_of(members: Mapping[str, Member]) -> list[Member]:

@@ -140,6 +140,8 @@ class Summary(msgspec.Struct, gc=False):
     error: str | None = None
     limit: str | None = None
     retries: Int | None = None
+    #: Always there since 0.3.93, long after errors are, so it shows that they would be told.
+    completed: bool | None = None
     message_count: Int | None = None
     turn_count: Int | None = None
 
@@ -183,7 +185,7 @@ def read_log(data: bytes) -> Log:
         return _leniently(parse(data), Log)
 
 
-def read_summaries(data: bytes) -> Iterable[Summary]:
+def read_summaries(data: bytes) -> list[Summary]:
     """The samples in a list of summaries. Raises `CorruptMember` for what is no JSON list."""
     try:
         return _summaries_decoder.decode(data)
@@ -191,15 +193,13 @@ def read_summaries(data: bytes) -> Iterable[Summary]:
         documents = parse(data)
     if not isinstance(documents, list):
         raise CorruptMember("it is no JSON list")
-    return _each_leniently(documents)
-
-
-def _each_leniently(documents: Iterable[Any]) -> Iterator[Summary]:
+    found: list[Summary] = []
     for document in documents:
         try:
-            yield _leniently(document, Summary)
+            found.append(_leniently(document, Summary))
         except CorruptMember:
             continue  # without id or epoch it is nobody's
+    return found
 
 
 def read_body(data: bytes) -> Body:

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, NoReturn
 from weakref import WeakSet
 
 from evalindex.answers import check_limits
+from evalindex.asks import Asks
 from evalindex.async_reads import AsyncReads
 from evalindex.budget import Budget
 from evalindex.database.queries import IndexReader
 from evalindex.errors import IndexClosed, IndexNotFound, LogNotFound, NotAnEvalLog
 from evalindex.heal import Healer, OnStale
 from evalindex.home import CONVERT_HINT, find_index, named_index
-from evalindex.listing import SampleRow, list_samples
 from evalindex.place import Places, spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from evalindex.place import LogLike
     from evalindex.progress import Progress
     from evalindex.status import IndexStatus
@@ -82,7 +80,7 @@ def _budget(concurrency: int | None, max_bytes: int | None) -> Budget:
     return Budget(_MAX_BYTES if max_bytes is None else max_bytes, threads)
 
 
-class Index(AsyncReads):
+class Index(AsyncReads, Asks):
     """What `open` returns: reads samples, checked against the logs as they are now.
 
     Safe to share between threads. A context manager, sync and async; closing it closes the index
@@ -116,11 +114,6 @@ class Index(AsyncReads):
     def locate(self, log: LogLike) -> str:
         """The full path of a log, as answers give it, whatever it was called."""
         return self._places().locate(log).location
-
-    def samples(self, log: LogLike) -> Iterator[SampleRow]:
-        """The samples that a log has now, in file order, without reading any."""
-        spot = self._places().locate(log)
-        return list_samples(self._healer, spot)
 
     def status(self, where: LogLike | None = None) -> IndexStatus:
         """The index itself, and for each log of a folder (or one log, or all that was opened)

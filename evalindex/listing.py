@@ -1,45 +1,36 @@
-"""The samples of one log, from its rows alone."""
+"""The samples of one log that no index knows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import time
+from typing import TYPE_CHECKING
 
-from evalindex.names import parse_sample_name
+from evalindex.records import ScoreValue
+from evalindex.rows import SampleRow, sample_row
+from evalindex.survey import SurveyedLog, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from evalindex.heal import Healer
+    from evalindex.heal import Healer, LogInCall
+    from evalindex.known import Known
     from evalindex.place import Spot
-
-
-class SampleRow(NamedTuple):
-    """One sample of a log, as the log's directory lists it; can be passed as a key.
-
-    `log` is the full path, `path` the part below the root; `id` is the text of the member's name;
-    sizes are in bytes, of a `chunked` sample those of its first member alone.
-    """
-
-    log: str
-    path: str
-    id: str
-    epoch: int
-    chunked: bool
-    bytes: int
-    compressed_bytes: int
+    from evalindex.records import Summaries
+    from evalindex.stores.local import LocalFile
 
 
 def list_samples(healer: Healer, spot: Spot) -> Iterator[SampleRow]:
-    """The samples that a log has now, in file order."""
-    for member in healer.members(spot):
-        sample = parse_sample_name(member.name)
-        if sample is not None:
-            yield SampleRow(
-                spot.location,
-                spot.path,
-                sample.id,
-                sample.epoch,
-                sample.chunked,
-                member.uncompressed_size,
-                member.compressed_size,
-            )
+    """The samples that a log has now, in the order of its summaries."""
+
+    def read(_: LogInCall, file: LocalFile, known: Known) -> tuple[SurveyedLog, Summaries]:
+        members = {member.name: member for member in known.members()}
+        return read_log(spot, members, file, time.time())
+
+    log, summaries = healer.attempt(spot, None, read)
+    scores: dict[int, list[ScoreValue]] = {}
+    for position, name, number, text in summaries.scores:
+        scores.setdefault(position, []).append(ScoreValue(name, number, text))
+    for columns in sorted(summaries.samples, key=lambda columns: columns[2]):
+        row = sample_row(log, columns, scores.get(columns[2], ()))
+        if row.recorded:
+            yield row

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HEADER = "header.json"
 
 _PREFIX = "samples/"
-_CHUNKED_SUFFIX = "/sample.json"
+CHUNKED_SUFFIX = "/sample.json"
 
 # A canonical epoch only: a name that does not give itself back is no sample. 18 digits always
 # fit the signed 64-bit integer that the index stores.
@@ -50,7 +50,7 @@ def parse_sample_name(name: str) -> SampleName | None:
     if match is None:
         return None
     id, epoch, suffix = match.groups()
-    return SampleName(id, int(epoch), suffix == _CHUNKED_SUFFIX)
+    return SampleName(id, int(epoch), suffix == CHUNKED_SUFFIX)
 
 
 def sample_epoch(name: str) -> int | None:
@@ -66,7 +66,7 @@ def sample_name(id: str, epoch: int) -> str:
 
 def chunked_name(name: str) -> str:
     """The first member of the same sample in the chunked shape."""
-    return name.removesuffix(".json") + _CHUNKED_SUFFIX
+    return name.removesuffix(".json") + CHUNKED_SUFFIX
 
 
 def chunked_prefix(name: str) -> str:

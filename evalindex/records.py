@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from hashlib import blake2s
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from evalindex.documents import Body, Results, ScoreResults, Stats, Summary, read_log
+from evalindex.documents import Body, Results, ScoreResults, Stats, read_log
 from evalindex.names import HEADER, can_exist, sample_epoch
 
 if TYPE_CHECKING:
-    from evalindex.documents import Headline, Spec
+    from evalindex import documents
+    from evalindex.documents import Headline, Spec, Summary, Usage
     from evalindex.zip import Directory
 
 #: `finished`: the log has its header, which inspect writes last. `unfinished`: it has none, so the
@@ -26,6 +27,7 @@ _SHORT = 200  # characters that are kept of an input or target
 _CANCELLED = ("CancelledError(", "Cancelled(")  # inspect_ai/_util/error.py
 _ALPHABET57 = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _EXACT_INT = 2**53
+_new = tuple.__new__
 
 
 def log_state(directory: Directory) -> State:
@@ -85,6 +87,8 @@ class Header(NamedTuple):
     done: int | None = None
     errors: int | None = None
     limits: int | None = None
+    unrecorded: int | None = None
+    unsummarized: int | None = None
     collisions: int | None = None
     sample_ids: str | None = None
 
@@ -138,6 +142,8 @@ class Counts(NamedTuple):
     done: int
     errors: int
     limits: int
+    unrecorded: int
+    unsummarized: int
     collisions: int
 
 
@@ -324,68 +330,81 @@ def add_summaries(facts: Facts, summaries: Iterable[Summary]) -> int:
         before = facts.get(key)
         if before is not None and before.integer is not integer:
             collisions += 1
-        facts[key] = _facts(summary, integer, summary.error, summary.limit, summary.retries)
+        error = summary.error
+        # A tuple at once: there may be millions, and a NamedTuple's own constructor is slow.
+        facts[key] = _new(
+            SampleFacts,
+            (
+                integer,
+                summary.uuid,
+                error,
+                error is not None and error.startswith(_CANCELLED),
+                False,
+                summary.limit,
+                summary.retries,
+                summary.started_at,
+                summary.completed_at,
+                summary.total_time,
+                summary.working_time,
+                summary.message_count,
+                summary.turn_count,
+                _tokens(summary.model_usage) if summary.model_usage else 0,
+                _input(summary.input),
+                _target(summary.target),
+                _scores(summary.scores) if summary.scores else (),
+            ),
+        )
     return collisions
 
 
-def _facts(
-    found: Summary | Body,
-    integer: bool,
-    error: str | None,
-    limit: str | None,
-    retries: int | None,
-    invalidated: bool = False,
-) -> SampleFacts:
-    scores, usage = found.scores, found.model_usage
-    return SampleFacts(
-        integer,
-        found.uuid,
-        error,
-        error is not None and error.startswith(_CANCELLED),
-        invalidated,
-        limit,
-        retries,
-        found.started_at,
-        found.completed_at,
-        found.total_time,
-        found.working_time,
-        found.message_count if isinstance(found, Summary) else None,
-        found.turn_count if isinstance(found, Summary) else None,
-        sum([used.total_tokens for used in usage.values()]) if usage else 0,
-        found.input[:_SHORT] if isinstance(found.input, str) else _shortened(found.input),
-        found.target[:_SHORT] if isinstance(found.target, str) else _listed(found.target),
-        [value for name in scores for value in _values(name, scores[name].value)] if scores else (),
-    )
-
-
 def add_body(facts: Facts, key: tuple[str, int], body: Body) -> None:
-    """Take in what the sample itself says: whether it was invalidated, and how it ended."""
-    before = facts.get(key)
+    """Take in what the sample itself says: whether it was invalidated, and how it ended. Of a
+    sample without a summary take in all."""
     error = None if body.error is None else body.error.message
-    limit = None if body.limit is None else body.limit.type
-    invalidated = body.invalidation is not None
-    if before is None:
-        retries = None if body.error_retries is None else len(body.error_retries)
-        integer = isinstance(body.id, int)
-        facts[key] = _facts(body, integer, error, limit, retries, invalidated)
-    else:
-        cancelled = error is not None and error.startswith(_CANCELLED)
-        facts[key] = before._replace(
-            error=error, cancelled=cancelled, limit=limit, invalidated=invalidated
-        )
+    facts[key] = facts.get(key, _of_body(body))._replace(
+        error=error,
+        cancelled=error is not None and error.startswith(_CANCELLED),
+        limit=None if body.limit is None else body.limit.type,
+        invalidated=body.invalidation is not None,
+    )
 
 
 def add_damage(facts: Facts, key: tuple[str, int], reason: str) -> None:
     """Take in that a sample cannot be read: it can then not be used again either."""
     error = f"its record cannot be read: {reason}"
-    before = facts.get(key)
-    if before is None:
-        before = _facts(Body(*key), False, error, None, None)
-    facts[key] = before._replace(error=error)
+    facts[key] = facts.get(key, _of_body(Body(*key)))._replace(error=error)
 
 
-def _shortened(input: Any) -> str | None:
+def _of_body(body: Body) -> SampleFacts:
+    return SampleFacts(
+        integer=isinstance(body.id, int),
+        uuid=body.uuid,
+        error=None,
+        cancelled=False,
+        invalidated=False,
+        limit=None,
+        retries=None if body.error_retries is None else len(body.error_retries),
+        started_at=body.started_at,
+        completed_at=body.completed_at,
+        total_time=body.total_time,
+        working_time=body.working_time,
+        message_count=None,
+        turn_count=None,
+        total_tokens=_tokens(body.model_usage) if body.model_usage else 0,
+        input=_input(body.input),
+        target=_target(body.target),
+        scores=_scores(body.scores) if body.scores else (),
+    )
+
+
+def _tokens(usage: dict[str, Usage]) -> int:
+    return min(sum([used.total_tokens for used in usage.values()]), 2**63 - 1)
+
+
+def _input(input: Any) -> str | None:
     """The text of a conversation, as much as is kept."""
+    if isinstance(input, str):
+        return input[:_SHORT]
     if not isinstance(input, list):
         return None
     texts: list[str] = []
@@ -400,23 +419,28 @@ def _shortened(input: Any) -> str | None:
     return "\n".join(texts)[:_SHORT]
 
 
-def _listed(target: Any) -> str | None:
+def _target(target: Any) -> str | None:
     """Several targets as inspect's data frames join them."""
+    if isinstance(target, str):
+        return target[:_SHORT]
     return ",".join(map(str, target))[:_SHORT] if isinstance(target, list) else None
 
 
-def _values(name: str, value: Any) -> Iterator[ScoreValue]:
-    yield _value(name, value)
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield _value(f"{name}.{key}", item)
+def _scores(scores: dict[str, documents.Score]) -> list[ScoreValue]:
+    found: list[ScoreValue] = []
+    for name, score in scores.items():
+        value = score.value
+        found.append(_score(name, value))
+        if isinstance(value, dict):
+            found += [_score(f"{name}.{key}", item) for key, item in value.items()]
+    return found
 
 
-def _value(name: str, value: Any) -> ScoreValue:
+def _score(name: str, value: Any) -> ScoreValue:
     if isinstance(value, str):
-        return ScoreValue(name, None, value)
+        return _new(ScoreValue, (name, None, value))
     if isinstance(value, float) or (isinstance(value, int) and -_EXACT_INT < value < _EXACT_INT):
-        return ScoreValue(name, _number(value), None)
+        return _new(ScoreValue, (name, _number(value), None))
     return ScoreValue(name, None, json.dumps(value, ensure_ascii=False))
 
 

@@ -55,7 +55,7 @@ def make_case(name: str, samples: int, size: int) -> Case:
     folder = _DATA / f"{name}-{samples}-{size}"
     if not folder.exists():
         print(f"making {folder} ...", file=sys.stderr)
-        make_logs(folder, logs=1, samples=samples, size=size)
+        make_logs(folder, logs=1, samples=samples, size=size, failures=min(137, samples // 20))
     evalindex.build(folder)
     ids = random.Random(7).sample(range(1, samples + 1), min(_WANTED, samples // 2))
     return Case(name, folder / "run-00000.eval", ids, folder / "evalindex.db")
@@ -167,7 +167,7 @@ def many_logs(logs: int) -> list[Route]:
     folder = _DATA / f"many-{logs}-50"
     if not folder.exists():
         print(f"making {folder} ...", file=sys.stderr)
-        make_logs(folder, logs=logs, samples=50)
+        make_logs(folder, logs=logs, samples=50, failures=1)
     evalindex.build(folder)
     index = evalindex.open(folder)
     keys = [(str(log), 7) for log in sorted(folder.glob("*.eval"))]

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 ROOTS = "SELECT root_id, location, built_at FROM root"
 
 # A log's version comes from the same statement as its rows (law 1).
-_LOG_COLUMNS = """
+LOG_COLUMNS = """
 l.log_id, l.path, l.state, l.reason, l.version, l.size, l.directory_offset, l.digest, l.samples
 """
-LOGS = f"SELECT {_LOG_COLUMNS} FROM log AS l WHERE l.root_id = ?"
+LOGS = f"SELECT {LOG_COLUMNS} FROM log AS l WHERE l.root_id = ?"
 _LOG = f"{LOGS} AND l.path = ?"
 _NoneType = type(None)
-_LOG_WIDTH = 9
+LOG_WIDTH = 9
 _PROOF_TYPES = {(int, int, bytes), (_NoneType, _NoneType, _NoneType)}
 
 # Keeps the order of the names and reports those that are absent; 2 us a name. The names are
 # strings in every case.
 _FIND = f"""
-SELECT {_LOG_COLUMNS},
+SELECT {LOG_COLUMNS},
   n.value, m.flags, m.method, m.crc32, m.compressed_size, m.uncompressed_size, m.header_offset
 FROM log AS l CROSS JOIN json_each(?) AS n
 LEFT JOIN member AS m ON m.log_id = l.log_id AND m.name = n.value
@@ -41,7 +41,7 @@ WHERE l.root_id = ? AND l.path = ?
 
 # The same for one name, in half the time.
 _FIND_ONE = f"""
-SELECT {_LOG_COLUMNS},
+SELECT {LOG_COLUMNS},
   ?, m.flags, m.method, m.crc32, m.compressed_size, m.uncompressed_size, m.header_offset
 FROM log AS l LEFT JOIN member AS m ON m.log_id = l.log_id AND m.name = ?
 WHERE l.root_id = ? AND l.path = ?
@@ -180,12 +180,12 @@ class IndexReader:
     def logs(self, root_id: int) -> list[IndexedLog]:
         """All logs of a root."""
         with self._transaction() as connection:
-            return [_log_row(row) for row in connection.execute(LOGS, (root_id,))]
+            return [log_row(row) for row in connection.execute(LOGS, (root_id,))]
 
     def log(self, root_id: int, path: str) -> IndexedLog | None:
         with self._transaction() as connection:
             row = connection.execute(_LOG, (root_id, path)).fetchone()
-        return None if row is None else _log_row(row)
+        return None if row is None else log_row(row)
 
     def find(
         self,
@@ -220,14 +220,14 @@ class IndexReader:
             if row is None:
                 return None
             members = {m[0]: _member(m) for m in connection.execute(_MEMBERS, (row[0],))}
-        return _log_row(row), members
+        return log_row(row), members
 
 
 # SQLite checks the types of a STRICT table when it writes, not when it reads: a damaged page can
 # hold anything.
 
 
-def _log_row(row: tuple[Any, ...]) -> IndexedLog:
+def log_row(row: tuple[Any, ...]) -> IndexedLog:
     found = IndexedLog(*row)
     proof = (type(found.size), type(found.directory_offset), type(found.digest))
     if proof not in _PROOF_TYPES or not isinstance(found.version, (str, _NoneType)):
@@ -253,17 +253,15 @@ def _find(
     else:
         found = connection.execute(_FIND, (json.dumps(wanted), root_id, path))
     rows = found.fetchall()
-    missed = [otherwise(row[_LOG_WIDTH]) for row in rows if row[_LOG_WIDTH + 1] is None]
+    missed = [otherwise(row[LOG_WIDTH]) for row in rows if row[LOG_WIDTH + 1] is None]
     if missed:
         rows += connection.execute(_FIND, (json.dumps(missed), root_id, path))
     if not rows:
         return None
     members = {
-        row[_LOG_WIDTH]: _member(row[_LOG_WIDTH:])
-        for row in rows
-        if row[_LOG_WIDTH + 1] is not None
+        row[LOG_WIDTH]: _member(row[LOG_WIDTH:]) for row in rows if row[LOG_WIDTH + 1] is not None
     }
-    return _log_row(rows[0][:_LOG_WIDTH]), members
+    return log_row(rows[0][:LOG_WIDTH]), members
 
 
 def _after_fork() -> None:

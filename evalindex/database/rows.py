@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 _OF_LOG = ("metric", "header")
 _OF_SUMMARIES = ("sample", "score", "summaries")
 
-#: Columns of `sample` behind `summaries_id`, `id` and `epoch` that say where the sample is, and
-#: those that say what is known of it.
-_PLACE = ("position", "bytes", "compressed_bytes", "chunked", "summarized")
-_FACTS = ("integer", "uuid", "error", "cancelled", "invalidated", "limit_type", "retries",
-    "started_at", "completed_at", "total_time", "working_time", "message_count", "turn_count",
-    "total_tokens", "input", "target")  # fmt: skip
-_SAMPLE_WIDTH = 3 + len(_PLACE) + len(_FACTS)
+#: Columns of `sample` behind `summaries_id`; from `integer` on, those of `SampleFacts`.
+SAMPLE_COLUMNS = ("id", "epoch", "position", "bytes", "compressed_bytes", "chunked", "summarized",
+    "integer", "uuid", "error", "cancelled", "invalidated", "limit_type", "retries", "started_at",
+    "completed_at", "total_time", "working_time", "message_count", "turn_count", "total_tokens",
+    "input", "target")  # fmt: skip
+_FACTS = SAMPLE_COLUMNS[SAMPLE_COLUMNS.index("integer") :]
 
 _SAMPLES = f"""
 SELECT id, epoch, position, {", ".join(_FACTS)} FROM sample
@@ -39,44 +38,39 @@ _SOURCES = "SELECT sources FROM summaries WHERE summaries_id = ?"
 _SCORES = "SELECT position, name, number, text FROM score WHERE summaries_id = ?"
 
 
-def add_contents(
-    connection: sqlite3.Connection, log_id: int, contents: Contents, schema: str = "main"
-) -> None:
-    """Write what a log says of itself. In another schema than `main` all ids are the log's own."""
+def add_contents(connection: sqlite3.Connection, log_id: int, contents: Contents) -> None:
+    """Write what a log says of itself."""
     summaries = contents.summaries
-    summaries_id = None
-    if summaries is not None:
-        own = None if schema == "main" else log_id
-        summaries_id = summaries.kept or _add_summaries(connection, summaries, schema, own)
-    marks = ", ?" * len(Header._fields)
+    summaries_id = None if summaries is None else summaries.kept
+    if summaries is not None and summaries_id is None:
+        added = connection.execute(
+            "INSERT INTO summaries (basis, sources) VALUES (?, ?)",
+            (summaries.basis, json.dumps(summaries.sources)),
+        )
+        summaries_id = int(added.lastrowid or 0)
+        add_samples(connection, "main", summaries_id, summaries)
     connection.execute(
-        f"INSERT INTO {schema}.header VALUES (?, ?{marks})",
+        f"INSERT INTO header VALUES (?, ?{', ?' * len(Header._fields)})",
         (log_id, summaries_id, *contents.header),
     )
     connection.executemany(
-        f"INSERT INTO {schema}.metric VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO metric VALUES (?, ?, ?, ?, ?, ?, ?)",
         ((log_id, position, *metric) for position, metric in enumerate(contents.metrics)),
     )
 
 
-def _add_summaries(
-    connection: sqlite3.Connection, summaries: Summaries, schema: str, own_id: int | None
-) -> int:
-    added = connection.execute(
-        f"INSERT INTO {schema}.summaries VALUES (?, ?, ?)",
-        (own_id, summaries.basis, json.dumps(summaries.sources)),
-    )
-    summaries_id = own_id or int(added.lastrowid or 0)
-    marks = ", ?" * (_SAMPLE_WIDTH - 1)
+def add_samples(
+    connection: sqlite3.Connection, schema: str, summaries_id: int, summaries: Summaries
+) -> None:
+    """Write samples and scores to the tables of a schema, `main` or `temp`."""
     connection.executemany(
-        f"INSERT INTO {schema}.sample VALUES (?{marks})",
+        f"INSERT INTO {schema}.sample VALUES (?{', ?' * len(SAMPLE_COLUMNS)})",
         ((summaries_id, *row) for row in summaries.samples),
     )
     connection.executemany(
         f"INSERT INTO {schema}.score VALUES (?, ?, ?, ?, ?)",
         ((summaries_id, *row) for row in summaries.scores),
     )
-    return summaries_id
 
 
 def drop_contents(connection: sqlite3.Connection, log_id: int, summaries_id: int | None) -> None:

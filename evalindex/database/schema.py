@@ -91,7 +91,8 @@ member = Table(
 #: What a log says of itself; one row for each log that is not unreadable. `summaries_id` is null if
 #: the index was built without them. `planned` is null where the ids are unknown. `sample_ids` is
 #: JSON, and last, since it can be large. Counts are of samples: `done` (planned and reusable),
-#: `errors` (cancelled ones too), `limits`; `collisions` are ids whose text another id has too.
+#: `errors` (cancelled ones too), `limits`, `unrecorded` (a summary, but no member), `unsummarized`
+#: (the other way round); `collisions` are ids whose text another id of another type has too.
 header = Table(
     "header",
     metadata,
@@ -132,6 +133,8 @@ header = Table(
     Column("done", Integer),
     Column("errors", Integer),
     Column("limits", Integer),
+    Column("unrecorded", Integer),
+    Column("unsummarized", Integer),
     Column("collisions", Integer),
     Column("sample_ids", Text),
     sqlite_strict=True,

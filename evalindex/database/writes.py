@@ -49,7 +49,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADD_MEMBER = "INSERT INTO member VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SUMMARIES = """
-SELECT path, summaries_id, basis, done, errors, limits, collisions
+SELECT path, summaries_id, basis, done, errors, limits, unrecorded, unsummarized, collisions
 FROM log JOIN header USING (log_id) JOIN summaries USING (summaries_id) WHERE root_id = ?
 """
 _REFRESH = "UPDATE log SET version = ? WHERE log_id = ?"

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 
 class Listed(NamedTuple):
-    """One log below a root: its path there (`/` between folders), its size in bytes if known."""
+    """One log below a root: its path there (`/` between folders), and if they are known its size
+    in bytes and the time of its last change in ns since 1970."""
 
     path: str
     version: Version | None
     size: int | None
+    modified: int = 0
 
 
 class Listing(Protocol):
@@ -37,6 +39,8 @@ class LogFile(Protocol):
     """One version of one log, open for reading."""
 
     size: int
+    #: Time of the last change, ns since 1970.
+    modified: int
     #: The version, as the store shows it; never to be recorded unless it is `settled`.
     version: Version | None
 

@@ -59,6 +59,7 @@ class LocalFile:
             raise LogUnreadable(f"it is {what}", log=path, code=errno.EISDIR)
         self.size = status.st_size
         self.version: Version | None = stat_version(status)
+        self.modified = status.st_mtime_ns
         self._changed = max(status.st_mtime_ns, status.st_ctime_ns)
 
     @property
@@ -182,4 +183,15 @@ class LocalListing:
             status = entry.stat()
         except OSError:
             return Listed(path, None, None)  # opening it will say why
-        return Listed(path, stat_version(status), status.st_size)
+        return Listed(path, stat_version(status), status.st_size, status.st_mtime_ns)
+
+
+def listed_log(location: str, path: str) -> Iterator[Listed]:
+    """The log at a full path as a listing would have it; nothing if it is not there."""
+    try:
+        status = os.stat(location)
+    except OSError as error:
+        if os.path.islink(location) or error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            yield Listed(path, None, None)  # opening it will say why
+        return
+    yield Listed(path, stat_version(status), status.st_size, status.st_mtime_ns)

@@ -55,6 +55,8 @@ def upgrade() -> None:
         sa.Column("done", sa.Integer),
         sa.Column("errors", sa.Integer),
         sa.Column("limits", sa.Integer),
+        sa.Column("unrecorded", sa.Integer),
+        sa.Column("unsummarized", sa.Integer),
         sa.Column("collisions", sa.Integer),
         sa.Column("sample_ids", sa.Text),
         sqlite_strict=True,

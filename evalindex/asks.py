@@ -1,0 +1,118 @@
+"""What an Index can answer from rows, with the types that callers see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from datetime import date, datetime, timedelta
+    from typing import Any
+
+    from typing_extensions import Unpack
+
+    from evalindex.database.queries import IndexReader
+    from evalindex.find import Asker, Newest
+    from evalindex.heal import Healer
+    from evalindex.incomplete import Incomplete
+    from evalindex.place import LogLike, Places
+    from evalindex.rows import LogRow, Rows, SampleRow
+
+
+class LogFilters(TypedDict, total=False):
+    """Which logs are meant. Alternatives within one filter, but all of the filters must hold.
+
+    `task` and `model` are patterns as of the shell (`gpt*`; case counts), `status` is inspect's
+    status of the log. `since`: of evals created then or later; a datetime or date (of UTC, if it
+    does not say), ISO text, or an age such as `7d`. `newest`: of the attempts of each task, by its
+    `task_id`, only the newest log (`"task"` or `True`), or of samples with one uuid only that of
+    the newest log (`"uuid"`).
+    """
+
+    task: str | Collection[str] | None
+    model: str | Collection[str] | None
+    status: str | Collection[str] | None
+    since: str | date | datetime | timedelta | None
+    newest: Newest | bool | None
+
+
+class Filters(LogFilters, total=False):
+    """Which samples are meant too.
+
+    `error` are patterns for the message of what stopped the sample, `True` is any. `limit_hit`:
+    ended by a limit, or not. `score` is `NAME`, `NAME<0.5`, `NAME=C` and so on, and all of several
+    must hold.
+    """
+
+    id: Any
+    uuid: str | Collection[str] | None
+    error: str | Collection[str] | bool | None
+    limit_hit: bool | None
+    score: str | Collection[str] | None
+
+
+class Asks:
+    """Answers from rows alone, about logs as they are now.
+
+    Every local log is looked at in any case, and `fresh` asks the same for others. Logs that are
+    new or have changed are read, and told; what could not be is in an answer's `failures`.
+    Without `where` a question is about all that was opened.
+    """
+
+    _healer: Healer
+
+    def _places(self) -> Places:
+        raise NotImplementedError
+
+    def _indexed(self) -> IndexReader:
+        raise NotImplementedError
+
+    def samples(self, log: LogLike, *, fresh: bool = False) -> Iterator[SampleRow]:
+        """The samples that a log has now, in the order of its summaries, without reading any."""
+        spot = self._places().locate(log)
+        if spot.root_id is None:
+            from evalindex.listing import list_samples
+
+            return list_samples(self._healer, spot)
+        return self.find(spot.location, fresh=fresh)
+
+    def find(
+        self, where: LogLike | None = None, *, fresh: bool = False, **filters: Unpack[Filters]
+    ) -> Rows[SampleRow]:
+        """The samples of a folder or log that pass all filters."""
+        from evalindex.find import understood
+
+        return self._asker(where).find(understood(**filters))
+
+    def logs(
+        self, where: LogLike | None = None, *, fresh: bool = False, **filters: Unpack[Filters]
+    ) -> Rows[LogRow]:
+        """The logs of a folder that pass all filters; those that hold such a sample, if a filter
+        is about samples."""
+        from evalindex.find import understood
+
+        return self._asker(where).logs(understood(**filters))
+
+    def incomplete(
+        self, where: LogLike | None = None, *, fresh: bool = False, **filters: Unpack[LogFilters]
+    ) -> Incomplete:
+        """The planned samples of a log that have no record in it to be used again; of a folder,
+        over all attempts of each task. Those of the rows that are `recorded` can be read."""
+        from evalindex.find import understood
+        from evalindex.incomplete import incomplete
+
+        return incomplete(self._asker(where), understood(**filters))
+
+    def reusable(
+        self, where: LogLike | None = None, *, fresh: bool = False, **filters: Unpack[LogFilters]
+    ) -> Rows[SampleRow]:
+        """The samples that need not be run again, to carry over: of each the newest record."""
+        from evalindex.find import understood
+        from evalindex.incomplete import reusable
+
+        return reusable(self._asker(where), understood(**filters))
+
+    def _asker(self, where: LogLike | None) -> Asker:
+        from evalindex.find import Asker
+
+        return Asker(self._healer, self._indexed(), self._places().scope(where))

@@ -1,0 +1,206 @@
+"""The logs of a folder as they are now, for answers from rows alone.
+
+Every log is looked at: rows serve for those that are as they were indexed, and what is new or has
+changed is read, with its samples, and told once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from evalindex.contents import read_contents
+from evalindex.database.questions import Brief, FoundLog
+from evalindex.directory import PAUSES, read_directory
+from evalindex.errors import EvalIndexError, LogNotFound, LogUnreadable, RootUnreadable
+from evalindex.names import HEADER
+from evalindex.place import Root, Scope, Spot, full_path, roots_of
+from evalindex.stores import Listed
+from evalindex.stores.local import LocalListing, listed_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from evalindex.database.queries import IndexReader
+    from evalindex.database.questions import Question
+    from evalindex.heal import Healer, LogInCall
+    from evalindex.known import Known
+    from evalindex.model import Member
+    from evalindex.records import Header, Metric, Summaries
+    from evalindex.stores import LogFile
+    from evalindex.stores.local import LocalFile
+
+_RECOVERED = "-recovered.eval"
+_SHARDS = ".shards"
+
+
+class SurveyedLog(NamedTuple):
+    """One log as it is now. `log_id` is that of the index, None for one that was read just now,
+    whose header is then here. `modified` is in ns, `checked` in seconds since 1970."""
+
+    location: str
+    path: str
+    brief: Brief
+    summaries_id: int
+    log_id: int | None
+    state: str
+    size: int | None
+    modified: int
+    checked: float
+    header: tuple[Header, list[Metric]] | None
+
+    @property
+    def task_key(self) -> str:
+        """What the attempts of one task have in common; by itself, a log that does not say."""
+        return self.brief.task_id or self.location
+
+    @property
+    def newness(self) -> tuple[str, int, str]:
+        return self.brief.created or "", self.modified, self.location
+
+
+class Survey(NamedTuple):
+    """The logs in the order of their paths; what could not be read; the logs that are indexed but
+    no longer there; and the number of copies that their merged log hides."""
+
+    logs: list[SurveyedLog]
+    failures: tuple[EvalIndexError, ...]
+    gone: tuple[str, ...]
+    hidden: int
+
+
+def survey(healer: Healer, reader: IndexReader, question: Question, scope: Scope) -> Survey:
+    """Look at every log of an index within a scope, and for new ones."""
+    job = _Survey(healer, question)
+    for root, below in scope.parts(roots_of(reader)):
+        job.look(root, below)
+    logs = {log.location: log for log in sorted(job.logs, key=lambda log: log.location)}
+    shown = [log for log in logs.values() if not _is_hidden(log, logs)]
+    for error in job.failures:
+        logging.getLogger("evalindex").warning("%s", error)
+    return Survey(shown, tuple(job.failures), tuple(sorted(job.gone)), len(logs) - len(shown))
+
+
+class _Survey:
+    def __init__(self, healer: Healer, question: Question) -> None:
+        self._healer = healer
+        self._question = question
+        self.logs: list[SurveyedLog] = []
+        self.failures: list[EvalIndexError] = []
+        self.gone: list[str] = []
+
+    def look(self, root: Root, below: str) -> None:
+        known = {
+            found.row.path: found
+            for found in self._question.logs(root.root_id)
+            if not below or found.row.path == below or found.row.path.startswith(below + "/")
+        }
+        unlisted: dict[str, str] = {}
+        now = time.time()
+        for item in self._listed(root, below, unlisted):
+            self._look_at(root, item, known.pop(item.path, None), now)
+        for folder, reason in unlisted.items():
+            location = full_path(root.location, folder) if folder else root.location
+            self.failures.append(LogUnreadable(reason, log=location))
+            for path in [path for path in known if not folder or path.startswith(folder + "/")]:
+                del known[path]
+        self._look_again(root, known)
+
+    def _listed(self, root: Root, below: str, unlisted: dict[str, str]) -> Iterator[Listed]:
+        location = full_path(root.location, below) if below else root.location
+        if below.endswith(".eval") and not os.path.isdir(location):
+            yield from listed_log(location, below)
+            return
+        listing = LocalListing(root.location, below=below)
+        try:
+            yield from listing
+        except RootUnreadable as error:
+            unlisted[below] = error.reason
+        for folder, reason in listing.unlisted.items():
+            unlisted[folder] = f"it cannot be listed: {reason}"
+
+    def _look_again(self, root: Root, known: dict[str, FoundLog]) -> None:
+        """What is not there may be about to be: recovery removes a log, then moves it there."""
+        if known:
+            time.sleep(PAUSES[0])
+        for path, found in known.items():
+            location = full_path(root.location, path)
+            if os.path.lexists(location):
+                self._look_at(root, Listed(path, None, None), found, time.time())
+            else:
+                self.gone.append(location)
+
+    def _look_at(self, root: Root, item: Listed, known: FoundLog | None, now: float) -> None:
+        spot = Spot(full_path(root.location, item.path), root.root_id, item.path)
+        try:
+            if (
+                known is None
+                or known.row.version is None
+                or known.row.version != item.version
+                or not self._take(known, spot, item.modified, now)
+            ):
+                self._read(spot, known, now)
+        except LogNotFound:
+            self.gone.append(spot.location)
+        except EvalIndexError as error:
+            error.log = error.log or spot.location
+            self.failures.append(error)
+
+    def _take(self, known: FoundLog, spot: Spot, modified: int, now: float) -> bool:
+        """Take the rows of the index, which were proved to hold; False if there are none."""
+        row = known.row
+        if known.brief is None or known.summaries_id is None:
+            return False
+        log = (spot.location, spot.path, known.brief, known.summaries_id, row.log_id, row.state)
+        self.logs.append(SurveyedLog(*log, row.size, modified, now, None))
+        return True
+
+    def _read(self, spot: Spot, known: FoundLog | None, now: float) -> None:
+        """Prove that the index's rows hold, or read the log."""
+
+        def read(_: LogInCall, file: LocalFile, proved: Known) -> None:
+            if (
+                known is None
+                or proved.log_id != known.row.log_id
+                or not self._take(known, spot, file.modified, now)
+            ):
+                members = proved.members()
+                if proved.log_id is not None:  # of the index, only what was looked up is there
+                    members = read_directory(file).directory.members()
+                self._add(spot, {member.name: member for member in members}, file, now)
+
+        self._healer.attempt(spot, [], read)
+
+    def _add(self, spot: Spot, members: Mapping[str, Member], file: LogFile, now: float) -> None:
+        log, summaries = read_log(spot, members, file, now)
+        self.logs.append(log._replace(summaries_id=self._question.add(summaries)))
+
+
+def read_log(
+    spot: Spot, members: Mapping[str, Member], file: LogFile, now: float
+) -> tuple[SurveyedLog, Summaries]:
+    """What an open log says of itself, and its samples."""
+    header, metrics, summaries = read_contents(file, members)
+    assert summaries is not None  # they were asked for
+    brief = Brief(*(getattr(header, name) for name in Brief._fields))
+    state = "finished" if HEADER in members else "unfinished"
+    log = (spot.location, spot.path, brief, 0, None, state, file.size, file.modified, now)
+    return SurveyedLog(*log, (header, metrics)), summaries
+
+
+def _is_hidden(log: SurveyedLog, logs: dict[str, SurveyedLog]) -> bool:
+    """Whether a log is the copy of a shard that its merged log already covers.
+
+    As inspect hides them (`inspect_ai/log/_shard_listing.py`): each merged log that is there,
+    recovered or not, must have succeeded, and all must have been written after the shard.
+    """
+    folder, base = os.path.split(os.path.dirname(os.path.dirname(log.location)))
+    stem = os.path.join(folder, base.removesuffix(_SHARDS))
+    if not base.endswith(_SHARDS) or base == _SHARDS:
+        return False
+    merged = [logs[path] for path in (stem + ".eval", stem + _RECOVERED) if path in logs]
+    if not merged or any(one.brief.status != "success" for one in merged):
+        return False
+    return log.modified < min(one.modified for one in merged)
