@@ -38,9 +38,10 @@ if TYPE_CHECKING:
         UnsupportedInspect,
         UnsupportedMember,
     )
+    from evalindex.incomplete import Incomplete, TaskProgress
     from evalindex.index import Index, open
-    from evalindex.rows import LogRow, Rows, SampleRow
     from evalindex.model import SampleKey
+    from evalindex.rows import LogRow, Rows, SampleRow
     from evalindex.status import IndexStatus, LogStatus
     from evalindex.verify import Finding, VerifyReport
 
@@ -52,6 +53,7 @@ __all__ = [
     "CorruptMember",
     "EvalIndexError",
     "Finding",
+    "Incomplete",
     "Index",
     "IndexBusy",
     "IndexClosed",
@@ -62,6 +64,7 @@ __all__ = [
     "IndexStatus",
     "IndexTooNew",
     "LogNotFound",
+    "LogRow",
     "LogStatus",
     "LogUnreadable",
     "MemberNotFound",
@@ -69,12 +72,14 @@ __all__ = [
     "NotAnEvalLog",
     "NotAnIndex",
     "RootUnreadable",
+    "Rows",
     "SampleInvalid",
     "SampleKey",
     "SampleNotFound",
     "SampleRow",
     "StaleLog",
     "StoreDenied",
+    "TaskProgress",
     "UnsupportedInspect",
     "UnsupportedMember",
     "VerifyReport",
@@ -89,10 +94,14 @@ _ROOM_OF = {
     "BuildReport": "builder",
     "Finding": "verify",
     "Index": "index",
+    "Incomplete": "incomplete",
     "IndexStatus": "status",
+    "LogRow": "rows",
     "LogStatus": "status",
+    "Rows": "rows",
     "SampleKey": "model",
     "SampleRow": "rows",
+    "TaskProgress": "incomplete",
     "VerifyReport": "verify",
     "build": "builder",
     "open": "index",

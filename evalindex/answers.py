@@ -49,7 +49,24 @@ def finisher(
     exclude_fields: Collection[str] | None = None,
     resolve_attachments: ResolveAttachments = False,
 ) -> Callable[[Request, Content], Any]:
-    """What makes the wanted form of a sample from its bytes."""
+    """What makes the wanted form of a sample from its bytes, if they are of the right sample."""
+    finish = _finisher(as_, exclude_fields, resolve_attachments)
+
+    def checked(asked: Request, content: Content) -> Any:
+        if asked.uuid is not None:
+            from evalindex.chunked import SHELL
+            from evalindex.decode import check_uuid
+
+            body = content if isinstance(content, bytes) else content[SHELL]
+            check_uuid(body, str(asked.id), asked.epoch, asked.uuid)
+        return finish(asked, content)
+
+    return checked
+
+
+def _finisher(
+    as_: As, exclude_fields: Collection[str] | None, resolve_attachments: ResolveAttachments
+) -> Callable[[Request, Content], Any]:
     if resolve_attachments and as_ != "sample":
         raise ValueError(
             'only inspect resolves attachments; resolve_attachments needs as_="sample"'

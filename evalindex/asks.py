@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, TypedDict
+
+from evalindex.errors import SampleNotFound, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from evalindex.database.queries import IndexReader
+    from evalindex.errors import EvalIndexError
     from evalindex.find import Asker, Newest
     from evalindex.heal import Healer
     from evalindex.incomplete import Incomplete
@@ -111,6 +115,25 @@ class Asks:
         from evalindex.incomplete import reusable
 
         return reusable(self._asker(where), understood(**filters))
+
+    def _with_uuid(self, log: LogLike | None, uuid: str) -> SampleRow:
+        """The sample with a uuid, from the newest log that has it. Raises `SampleNotFound`, or what
+        stands in the way of saying so."""
+        spot = None if log is None else self._places().locate(log)
+        if spot is not None and spot.root_id is None:
+            rows: Iterator[SampleRow] = (
+                row for row in self.samples(spot.location) if row.uuid == uuid
+            )
+            failures: tuple[EvalIndexError, ...] = ()
+        else:
+            found = self.find(log, uuid=uuid, newest="uuid")
+            rows, failures = found, found.failures
+        for row in rows:
+            logging.getLogger("evalindex").info("uuid %s: %s", printable(uuid), printable(row.log))
+            return row
+        if failures:
+            raise failures[0]
+        raise SampleNotFound([], uuid=uuid, log=None if spot is None else spot.location)
 
     def _asker(self, where: LogLike | None) -> Asker:
         from evalindex.find import Asker

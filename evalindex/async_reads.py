@@ -29,10 +29,11 @@ class AsyncReads(Reads):
     @overload
     async def aread(
         self,
-        log: LogLike,
-        id: str | SupportsIndex,
+        log: LogLike | None = None,
+        id: str | SupportsIndex | None = None,
         epoch: SupportsIndex = 1,
         *,
+        uuid: str | None = None,
         as_: Literal["bytes"],
         errors: Literal["raise"] = "raise",
     ) -> bytes: ...
@@ -40,10 +41,11 @@ class AsyncReads(Reads):
     @overload
     async def aread(
         self,
-        log: LogLike,
-        id: str | SupportsIndex,
+        log: LogLike | None = None,
+        id: str | SupportsIndex | None = None,
         epoch: SupportsIndex = 1,
         *,
+        uuid: str | None = None,
         as_: Literal["dict"] = "dict",
         exclude_fields: Collection[str] | None = None,
         errors: Literal["raise"] = "raise",
@@ -52,10 +54,11 @@ class AsyncReads(Reads):
     @overload
     async def aread(
         self,
-        log: LogLike,
-        id: str | SupportsIndex,
+        log: LogLike | None = None,
+        id: str | SupportsIndex | None = None,
         epoch: SupportsIndex = 1,
         *,
+        uuid: str | None = None,
         as_: Literal["sample"],
         exclude_fields: Collection[str] | None = None,
         resolve_attachments: ResolveAttachments = False,
@@ -65,10 +68,11 @@ class AsyncReads(Reads):
     @overload
     async def aread(
         self,
-        log: LogLike,
-        id: str | SupportsIndex,
+        log: LogLike | None = None,
+        id: str | SupportsIndex | None = None,
         epoch: SupportsIndex = 1,
         *,
+        uuid: str | None = None,
         as_: As = "dict",
         exclude_fields: Collection[str] | None = None,
         resolve_attachments: ResolveAttachments = False,
@@ -76,7 +80,11 @@ class AsyncReads(Reads):
     ) -> Any: ...
 
     async def aread(
-        self, log: LogLike, id: str | SupportsIndex, epoch: SupportsIndex = 1, **options: Any
+        self,
+        log: LogLike | None = None,
+        id: str | SupportsIndex | None = None,
+        epoch: SupportsIndex = 1,
+        **options: Any,
     ) -> Any:
         """The twin of `read`."""
         answers = await all_of(lambda _: iter([self.read(log, id, epoch, **options)]))

@@ -86,6 +86,15 @@ def check_identity(found_id: Any, found_epoch: Any, id: str, epoch: int) -> None
         )
 
 
+def check_uuid(data: bytes, id: str, epoch: int, uuid: str) -> None:
+    """Raise `CorruptMember` if a body is not that of the sample with this uuid."""
+    found = decode_sample(data, id, epoch, only=("id", "epoch", "uuid")).get("uuid")
+    if found != uuid:
+        raise CorruptMember(
+            f"the member of id {id!r} epoch {epoch} has the uuid {_short(found)}, not {uuid!r}"
+        )
+
+
 def _short(value: Any) -> str:
     try:
         text = repr(value)

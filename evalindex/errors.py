@@ -87,6 +87,7 @@ class SampleNotFound(EvalIndexError, KeyError, IndexError):
         missing: Iterable[SampleKey],
         *,
         near: Iterable[str] = (),
+        uuid: str | None = None,
         log: str | None = None,
         hint: str | None = None,
     ) -> None:
@@ -101,6 +102,8 @@ class SampleNotFound(EvalIndexError, KeyError, IndexError):
         ]
         if len(self.missing) > 10:
             shown.append(f"and {len(self.missing) - 10} more")
+        if uuid is not None:
+            shown.append(f"the uuid {uuid!r}")
         if hint is None and self.near:
             hint = "near: " + ", ".join(self.near)
         super().__init__("no sample with " + ", ".join(shown), log=log, hint=hint)

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from evalindex.database.questions import Asked, Question, SampleTest, ScoreTest
-from evalindex.errors import IndexBusy
+from evalindex.errors import IndexBusy, LogNotFound
 from evalindex.names import checked_id
 from evalindex.rows import LogRow, Rows, SampleRow, log_row, sample_row
 from evalindex.survey import Survey, SurveyedLog, survey
@@ -186,8 +186,11 @@ class Asker:
             seen = survey(self._healer, self._reader, question, self._scope)
             logs = test.chosen(seen.logs)
             with question.moment(log.log_id for log in logs if log.log_id is not None) as holds:
-                if holds:
-                    return job(logs), logs, seen
+                if not holds:
+                    continue
+                if self._scope.one_log is not None:
+                    _raise_for(self._scope.one_log, seen)
+                return job(logs), logs, seen
         raise IndexBusy("a builder keeps replacing its rows", log=self._reader.path)
 
     def find(self, test: Test) -> Rows[SampleRow]:
@@ -218,6 +221,14 @@ class Asker:
             rows, _, seen = self.at_one_moment(question, test, select)
             question.close()
             return Rows(iter(rows), len(rows), *seen[1:])
+
+
+def _raise_for(log: str, seen: Survey) -> None:
+    """Of one log nothing can be said if it is not there, or cannot be read."""
+    if seen.failures:
+        raise seen.failures[0]
+    if not seen.logs and not seen.hidden:
+        raise LogNotFound("no such log", log=log)
 
 
 def asked(logs: Iterable[SurveyedLog]) -> list[Asked]:

@@ -80,7 +80,7 @@ def _budget(concurrency: int | None, max_bytes: int | None) -> Budget:
     return Budget(_MAX_BYTES if max_bytes is None else max_bytes, threads)
 
 
-class Index(AsyncReads, Asks):
+class Index(Asks, AsyncReads):
     """What `open` returns: reads samples, checked against the logs as they are now.
 
     Safe to share between threads. A context manager, sync and async; closing it closes the index

@@ -132,7 +132,8 @@ class Places:
             return Scope(self._base)
         text = spelled(where)
         if not os.path.isdir(text) and text.endswith(".eval"):
-            return Scope(self.locate(where).location)
+            location = self.locate(where).location
+            return Scope(location, one_log=location)
         return Scope(os.path.realpath(text))
 
     def locate(self, log: LogLike) -> Spot:
@@ -223,9 +224,11 @@ def stored_location(index: str, root: str) -> str:
 class Scope:
     """The part of an index that a question is about: a folder, one log, or all of it."""
 
-    def __init__(self, location: str | None) -> None:
-        """`location` is a full path; None is everything."""
+    def __init__(self, location: str | None, one_log: str | None = None) -> None:
+        """`location` is a full path, `one_log` the same if it is that of a log; None is
+        everything."""
         self._location = location
+        self.one_log = one_log
 
     def parts(self, roots: list[Root]) -> list[tuple[Root, str]]:
         """The roots that are meant, and the path in each to which the question is confined."""

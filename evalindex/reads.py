@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from evalindex.answers import As, Errors, check_limits, delivered, finisher
 from evalindex.collector import paused
+from evalindex.directory import PAUSES
+from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound
 from evalindex.keys import request, requests_across_logs, requests_in_log
 from evalindex.read import read
 from evalindex.request import Request
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from evalindex.inspect_ai.samples import ResolveAttachments
     from evalindex.parts import Field
     from evalindex.place import LogLike, Places
+    from evalindex.rows import SampleRow
 
 K = TypeVar("K")
 
@@ -45,13 +49,17 @@ class Reads:
     def _places(self) -> Places:
         raise NotImplementedError
 
+    def _with_uuid(self, log: LogLike | None, uuid: str) -> SampleRow:
+        raise NotImplementedError
+
     @overload
     def read(
         self,
-        log: LogLike,
-        id: str | SupportsIndex,
+        log: LogLike | None = None,
+        id: str | SupportsIndex | None = None,
         epoch: SupportsIndex = 1,
         *,
+        uuid: str | None = None,
         as_: Literal["bytes"],
         errors: Literal["raise"] = "raise",
     ) -> bytes: ...
@@ -59,10 +67,11 @@ class Reads:
     @overload
     def read(
         self,
-        log: LogLike,
-        id: str | SupportsIndex,
+        log: LogLike | None = None,
+        id: str | SupportsIndex | None = None,
         epoch: SupportsIndex = 1,
         *,
+        uuid: str | None = None,
         as_: Literal["dict"] = "dict",
         exclude_fields: Collection[str] | None = None,
         errors: Literal["raise"] = "raise",
@@ -71,10 +80,11 @@ class Reads:
     @overload
     def read(
         self,
-        log: LogLike,
-        id: str | SupportsIndex,
+        log: LogLike | None = None,
+        id: str | SupportsIndex | None = None,
         epoch: SupportsIndex = 1,
         *,
+        uuid: str | None = None,
         as_: Literal["sample"],
         exclude_fields: Collection[str] | None = None,
         resolve_attachments: ResolveAttachments = False,
@@ -84,10 +94,11 @@ class Reads:
     @overload
     def read(
         self,
-        log: LogLike,
-        id: str | SupportsIndex,
+        log: LogLike | None = None,
+        id: str | SupportsIndex | None = None,
         epoch: SupportsIndex = 1,
         *,
+        uuid: str | None = None,
         as_: As = "dict",
         exclude_fields: Collection[str] | None = None,
         resolve_attachments: ResolveAttachments = False,
@@ -96,18 +107,26 @@ class Reads:
 
     def read(
         self,
-        log: LogLike,
-        id: str | SupportsIndex,
+        log: LogLike | None = None,
+        id: str | SupportsIndex | None = None,
         epoch: SupportsIndex = 1,
         *,
+        uuid: str | None = None,
         as_: As = "dict",
         exclude_fields: Collection[str] | None = None,
         resolve_attachments: ResolveAttachments = False,
         errors: Errors = "raise",
     ) -> Any:
-        """One sample. With `errors="skip"` None if it cannot be had."""
-        answers = self._in_log(log, [(id, epoch)], as_, errors, exclude_fields, resolve_attachments)
-        return next(answers, None)
+        """One sample, by id and epoch or by its uuid: then from the newest log that has it, or
+        from `log` alone. With `errors="skip"` None if it cannot be had."""
+        options = (exclude_fields, resolve_attachments, None, None)
+        if uuid is not None:
+            if id is not None:
+                raise ValueError("a sample is named by its id or by its uuid, not by both")
+            return next(self._by_uuid(log, uuid, as_, errors, *options), None)
+        if log is None or id is None:
+            raise TypeError("read takes a log and an id, or a uuid")
+        return next(self._in_log(log, [(id, epoch)], as_, errors, *options), None)
 
     @overload
     def read_samples(
@@ -302,6 +321,38 @@ class Reads:
         requests = list(requests_in_log(log, keys, self._places()))
         answers = self._answers(requests, as_, errors, *options, ordered=True)
         return (answer for _, answer in answers)
+
+    def _by_uuid(
+        self,
+        log: LogLike | None,
+        uuid: str,
+        as_: As,
+        errors: Errors,
+        *options: Any,
+    ) -> Iterator[Any]:
+        """The sample that a uuid names. The log may change between the look at its rows and the
+        read, and another sample have the same id and epoch then."""
+        for pause in (*PAUSES, None):
+            try:
+                row = self._with_uuid(log, uuid)
+            except EvalIndexError as error:
+                answer: Any = error
+            else:
+                requests = [*requests_across_logs([row], self._places())]
+                requests = [asked._replace(uuid=uuid) for asked in requests]
+                found = self._answers(requests, as_, "return", *options, ordered=True)
+                answer = next((value for _, value in found), None)
+            if pause is None or not isinstance(answer, (CorruptMember, SampleNotFound)):
+                break
+            if isinstance(answer, SampleNotFound) and not answer.missing:
+                break  # the uuid itself is nowhere
+            time.sleep(pause)
+        if isinstance(answer, EvalIndexError):
+            if errors == "skip":
+                return
+            if errors == "raise":
+                raise answer
+        yield answer
 
     def _answers(
         self,

@@ -430,6 +430,9 @@ def _scores(scores: dict[str, documents.Score]) -> list[ScoreValue]:
     found: list[ScoreValue] = []
     for name, score in scores.items():
         value = score.value
+        if type(value) is str:
+            found.append(_new(ScoreValue, (name, None, value)))
+            continue
         found.append(_score(name, value))
         if isinstance(value, dict):
             found += [_score(f"{name}.{key}", item) for key, item in value.items()]
@@ -438,9 +441,10 @@ def _scores(scores: dict[str, documents.Score]) -> list[ScoreValue]:
 
 def _score(name: str, value: Any) -> ScoreValue:
     if isinstance(value, str):
-        return _new(ScoreValue, (name, None, value))
+        return ScoreValue(name, None, value)
     if isinstance(value, float) or (isinstance(value, int) and -_EXACT_INT < value < _EXACT_INT):
-        return _new(ScoreValue, (name, _number(value), None))
+        number = float(value)
+        return _new(ScoreValue, (name, number if number == number else None, None))
     return ScoreValue(name, None, json.dumps(value, ensure_ascii=False))
 
 

@@ -23,7 +23,8 @@ class Request(NamedTuple):
     """One sample that is asked for: the caller's own key, the log, the key itself, and the name of
     the member that holds it in the usual shape (None if no member can).
 
-    An `error` is the answer already: the log that the key names could not be told.
+    An `error` is the answer already: the log that the key names could not be told. A `uuid` must
+    be that of the sample.
     """
 
     given: object
@@ -32,6 +33,7 @@ class Request(NamedTuple):
     epoch: int
     name: str | None
     error: EvalIndexError | None = None
+    uuid: str | None = None
 
     @property
     def sample(self) -> SampleKey:
