@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, TypedDict
 
 from evalindex.errors import SampleNotFound, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import date, datetime, timedelta
     from typing import Any
 
@@ -119,21 +118,22 @@ class Asks:
     def _with_uuid(self, log: LogLike | None, uuid: str) -> SampleRow:
         """The sample with a uuid, from the newest log that has it. Raises `SampleNotFound`, or what
         stands in the way of saying so."""
-        spot = None if log is None else self._places().locate(log)
-        if spot is not None and spot.root_id is None:
-            rows: Iterator[SampleRow] = (
-                row for row in self.samples(spot.location) if row.uuid == uuid
-            )
-            failures: tuple[EvalIndexError, ...] = ()
+        one_log = self._places().scope(log).one_log
+        if one_log is not None and self._places().locate(one_log).root_id is None:
+            rows = [row for row in self.samples(one_log) if row.uuid == uuid]
+            failures: Sequence[EvalIndexError] = ()
         else:
             found = self.find(log, uuid=uuid, newest="uuid")
-            rows, failures = found, found.failures
-        for row in rows:
-            logging.getLogger("evalindex").info("uuid %s: %s", printable(uuid), printable(row.log))
-            return row
+            rows, failures = list(found), found.failures
+        if rows:
+            import logging  # not at the top: a cold read does without
+
+            text = "uuid %s is read from %s"
+            logging.getLogger("evalindex").info(text, printable(uuid), printable(rows[0].log))
+            return rows[0]
         if failures:
             raise failures[0]
-        raise SampleNotFound([], uuid=uuid, log=None if spot is None else spot.location)
+        raise SampleNotFound([], uuid=uuid, log=one_log)
 
     def _asker(self, where: LogLike | None) -> Asker:
         from evalindex.find import Asker

@@ -205,7 +205,9 @@ class Asker:
                 sample_row(logs[sample.rank], sample.columns, sample.scores)
                 for sample in question.found()
             )
-            return Rows(rows, total, *seen[1:], question.close)
+            answer = Rows(rows, total, *seen[1:], question.close)
+            answer.score_names = question.score_names
+            return answer
 
     def logs(self, test: Test) -> Rows[LogRow]:
         """The logs that are meant; those that hold such a sample, if samples are asked for."""

@@ -59,18 +59,19 @@ class Incomplete(Rows[SampleRow]):
         """The tasks of which it is not known what was planned."""
         return tuple(task for task in self.tasks if task.planned is None)
 
-    def sample_id_argument(self) -> str:
-        """What to paste behind `inspect eval`: `--sample-id 3,17`; "" if nothing is to be run.
+    def sample_id_argument(self, rows: Iterable[SampleRow] | None = None) -> str:
+        """What to paste behind `inspect eval` to run these rows (all, if None): `--sample-id 3,17`,
+        or "" if there are none.
 
-        Takes all rows. Raises `EvalIndexError` if they are of several tasks, or if inspect would
-        take such an argument for anything else than these ids.
+        Raises `EvalIndexError` if several tasks were asked for, or if inspect would take such an
+        argument for anything else than these ids.
         """
-        ids = list(dict.fromkeys(row.id for row in self))
+        ids = list(dict.fromkeys(row.id for row in (self if rows is None else rows)))
         if not ids:
             return ""
         if len(self.tasks) > 1:
             raise EvalIndexError(
-                f"the samples may be of {len(self.tasks)} tasks", hint="name one log, or one task"
+                f"this is about {len(self.tasks)} tasks", hint="name one log, or one task"
             )
         task = self.tasks[0]
         wrong = [id for id in ids if not _is_plain(str(id), task.task or "")]
@@ -215,6 +216,7 @@ def incomplete(asker: Asker, test: Test) -> Incomplete:
 
         total = sum(len(task.to_run) for task in tasks)
         answer = Incomplete(rows(), total, *seen[1:], question.close)
+        answer.score_names = question.score_names
         answer.tasks = tuple(task.progress() for task in tasks)
         answer._plans = [dict.fromkeys(task.plan.values()) for task in tasks]
         return answer
@@ -237,7 +239,9 @@ def reusable(asker: Asker, test: Test) -> Rows[SampleRow]:
             sample_row(logs[sample.rank], sample.columns, sample.scores)
             for sample in question.found()
         )
-        return Rows(rows, total, *seen[1:], question.close)
+        answer = Rows(rows, total, *seen[1:], question.close)
+        answer.score_names = question.score_names
+        return answer
 
 
 def _tasks(logs: Iterable[SurveyedLog]) -> list[_Task]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from evalindex.answers import As, Errors, check_limits, delivered, finisher
 from evalindex.collector import paused
@@ -124,9 +124,11 @@ class Reads:
             if id is not None:
                 raise ValueError("a sample is named by its id or by its uuid, not by both")
             return next(self._by_uuid(log, uuid, as_, errors, *options), None)
-        if log is None or id is None:
+        if id is None:
             raise TypeError("read takes a log and an id, or a uuid")
-        return next(self._in_log(log, [(id, epoch)], as_, errors, *options), None)
+        # Without a log it is the log's type that is wrong.
+        answers = self._in_log(cast("LogLike", log), [(id, epoch)], as_, errors, *options)
+        return next(answers, None)
 
     @overload
     def read_samples(

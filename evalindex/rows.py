@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
+
     from evalindex.errors import EvalIndexError
     from evalindex.records import Header, Metric, ScoreValue
     from evalindex.survey import SurveyedLog
@@ -138,6 +140,9 @@ class Rows(Iterator[R], Generic[R]):
     shards' logs that are left out because their merged log is there.
     """
 
+    #: Of an answer of samples: the names of their scores, and whether all values are numbers.
+    score_names: Callable[[], dict[str, bool]] | None = None
+
     def __init__(
         self,
         rows: Iterator[R],
@@ -171,6 +176,13 @@ class Rows(Iterator[R], Generic[R]):
             close()
 
     __del__ = close
+
+    def to_arrow(self: Rows[SampleRow] | Rows[LogRow]) -> pa.Table:
+        """The rows that are left, as one table of what `evalindex export` writes: for pandas,
+        polars or duckdb. Raises `MissingExtra` without pyarrow."""
+        from evalindex.export import to_arrow
+
+        return to_arrow(self)
 
 
 def sample_row(log: SurveyedLog, columns: Sequence[Any], scores: Sequence[ScoreValue]) -> SampleRow:

@@ -79,7 +79,7 @@ def survey(healer: Healer, reader: IndexReader, question: Question, scope: Scope
     logs = {log.location: log for log in sorted(job.logs, key=lambda log: log.location)}
     shown = [log for log in logs.values() if not _is_hidden(log, logs)]
     for error in job.failures:
-        logging.getLogger("evalindex").warning("%s", error)
+        logging.getLogger("evalindex").error("%s", error)
     return Survey(shown, tuple(job.failures), tuple(sorted(job.gone)), len(logs) - len(shown))
 
 

@@ -192,7 +192,21 @@ def all_rows(index: Path) -> dict[str, list[tuple[Any, ...]]]:
     """All that an index says, without the numbers and times that differ between two builds."""
     of_log = _columns(index, "log", "log_id", "root_id", "indexed_at")
     of_member = _columns(index, "member", "log_id")
+    said = {
+        table: query(
+            index,
+            f"SELECT path, {_columns(index, table, 'log_id', 'summaries_id')} FROM {table}"
+            f" LEFT JOIN {joined} LEFT JOIN log USING (log_id) ORDER BY 1, 2, 3, 4",
+        )
+        for table, joined in (
+            ("header", "meta ON 0"),
+            ("metric", "meta ON 0"),
+            ("sample", "header USING (summaries_id)"),
+            ("score", "header USING (summaries_id)"),
+        )
+    }
     return {
+        **said,
         "root": query(index, "SELECT location, built_at > 0 FROM root ORDER BY 1"),
         "log": query(
             index, f"SELECT location, {of_log} FROM log JOIN root USING (root_id) ORDER BY path"

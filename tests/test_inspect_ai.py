@@ -677,11 +677,11 @@ assert "inspect_ai" not in sys.modules
     [
         'index.read(log, 1, as_="sample")',
         "bridge.read_eval_log_sample(log, 1)",
-        'bridge.read_eval_log_sample(log, uuid="x")',
+        'bridge.read_eval_log_sample(log, uuid="u")',
     ],
 )
 def test_without_inspect_all_but_its_samples_works(tmp_path: Path, read: str) -> None:
-    log = write_log(tmp_path / "run.eval", [minimal(id=1)])
+    log = write_log(tmp_path / "run.eval", [minimal(id=1, uuid="u")])
     command = [sys.executable, "-c", WITHOUT, str(log), read]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("MissingExtra ")

@@ -54,10 +54,11 @@ def start_slow_build(root: Path) -> tuple[int, int]:
         return pid, receive
     genuine = IndexWriter.put
 
-    def slow(self: IndexWriter, *args: Any) -> None:
-        genuine(self, *args)
+    def slow(self: IndexWriter, *args: Any) -> bool:
+        done = genuine(self, *args)
         os.write(send, b".")
         time.sleep(0.002)
+        return done
 
     try:
         setattr(IndexWriter, "put", slow)  # noqa: B010  (mypy forbids to assign a method)

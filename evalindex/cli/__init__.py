@@ -16,7 +16,7 @@ from evalindex import __version__
 from evalindex.errors import EvalIndexError, printable
 from evalindex.progress import Bar, Progress, Silent
 
-_VERBS = ("build", "get", "status", "verify")
+_VERBS = ("build", "get", "logs", "find", "incomplete", "export", "status", "verify")
 
 
 class _Verbs(click.Group):

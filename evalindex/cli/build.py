@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--strict", is_flag=True, help="Exit with 1 if any log is unreadable.")
 @click.option("--forget", is_flag=True, help="Forget a root that is empty or gone.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Read N logs at a time.")
+@click.option("--no-summaries", is_flag=True, help="Keep the index small: no rows of samples.")
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON document.")
 def command(
     roots: tuple[str, ...],
@@ -33,6 +34,7 @@ def command(
     strict: bool,
     forget: bool,
     jobs: int | None,
+    no_summaries: bool,
     as_json: bool,
 ) -> int:
     """Index what is new or changed below each ROOT (a folder, or one log), forget what is gone.
@@ -47,6 +49,7 @@ def command(
         full=full,
         forget=forget,
         jobs=jobs,
+        summaries=not no_summaries,
         progress=progress(),
     )
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from evalindex.cli.options import (
     Plain,
     Size,
     index_option,
+    is_quiet,
     log_argument,
     quiet_option,
 )
@@ -45,6 +47,7 @@ _UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufe
 @click.argument("id", type=Plain(), required=False)
 @click.argument("epoch", type=Epoch(), default=1)
 @click.option("--keys", metavar="FILE", help="Read many: CSV or JSON lines, - for stdin.")
+@click.option("--uuid", metavar="UUID", help="By uuid, from the newest log that has it.")
 @click.option("--raw", is_flag=True, help="The exact bytes of the sample's member.")
 @click.option("--pretty", is_flag=True, help="Indent the JSON.")
 @click.option(
@@ -64,6 +67,7 @@ def command(
     id: str | None,
     epoch: int,
     keys: str | None,
+    uuid: str | None,
     index: str | None,
     raw: bool,
     pretty: bool,
@@ -83,6 +87,7 @@ def command(
 
     \b
     Example: evalindex get logs/run.eval 42 --exclude events
+             evalindex get --uuid 6tUTa9qqkV5MqyTFerRV3J
              evalindex get --keys wanted.csv --out samples.jsonl
     """
     limits: dict[str, Any] = {"concurrency": concurrency}
@@ -92,15 +97,19 @@ def command(
     if raw and (pretty or exclude or keys):
         raise click.UsageError("--raw gives exact bytes: no --pretty, --exclude or --keys")
     if keys is not None:
-        if log is not None or pretty:
-            raise click.UsageError("--keys goes with neither LOG and ID nor --pretty")
+        if log is not None or pretty or uuid:
+            raise click.UsageError("--keys goes with neither LOG and ID, --uuid nor --pretty")
         # On a terminal the samples themselves show how far it is.
         listener = Silent() if out is None and sys.stdout.isatty() else progress()
         with _Indexes(index, limits) as indexes, output(out, [keys]) as file, listener:
             listener.start("samples", None)
             return _get_many(indexes, keys, excluded, strict, file, listener)
+    if uuid is not None:
+        if id is not None or raw:
+            raise click.UsageError("--uuid goes with neither ID nor --raw")
+        return _get_by_uuid(log, uuid, index, excluded, out, indent=2 if pretty else None)
     if log is None or id is None:
-        raise click.UsageError("give LOG and ID, or --keys FILE")
+        raise click.UsageError("give LOG and ID, or --uuid, or --keys FILE")
     log = log_argument(log)
     with open_index(index or _by_name(log), **limits) as opened, output(out, [log]) as file:
         if raw:
@@ -109,6 +118,25 @@ def command(
         else:
             sample = opened.read(log, id, epoch, exclude_fields=excluded)
             file.write(sample_text(sample, indent=2 if pretty else None).encode() + b"\n")
+    return 0
+
+
+def _get_by_uuid(
+    log: str | None,
+    uuid: str,
+    index: str | None,
+    excluded: frozenset[str],
+    out: str | None,
+    *,
+    indent: int | None,
+) -> int:
+    logger = logging.getLogger("evalindex")
+    if not is_quiet():
+        logger.setLevel(logging.INFO)  # it says which log has it
+    where = None if log is None else log_argument(log)
+    with open_index(index or where or os.curdir) as opened, output(out) as file:
+        sample = opened.read(where, uuid=uuid, exclude_fields=excluded)
+        file.write(sample_text(sample, indent=indent).encode() + b"\n")
     return 0
 
 
@@ -184,7 +212,7 @@ def _get_many(
         if strict:
             raise error
         click.echo(json.dumps(failure), err=True)
-    notes.tell()
+    notes.tell(as_json=True)
     return 3 if failed else 0
 
 

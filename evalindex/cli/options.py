@@ -42,7 +42,7 @@ def is_quiet() -> bool:
 
 
 class NotesCounted(logging.Handler):
-    """Counts the library's notes instead of printing them, for a stream of JSON lines."""
+    """Counts the library's notes instead of printing one a log; errors are printed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,13 +50,17 @@ class NotesCounted(logging.Handler):
         logger = logging.getLogger("evalindex")
         logger.handlers = [self]
 
-    def emit(self, _: logging.LogRecord) -> None:
-        self._count += 1
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.ERROR:
+            click.echo(f"error: {record.getMessage()}", err=True)
+        else:
+            self._count += 1
 
-    def tell(self) -> None:
+    def tell(self, *, as_json: bool = False) -> None:
         if self._count:
-            note = f"{self._count:,} logs were read without rows that hold; see evalindex build"
-            click.echo(json.dumps({"note": note}), err=True)
+            count = f"{self._count:,} log{'' if self._count == 1 else 's'}"
+            note = f"{count} new or changed, so read; `evalindex build` makes that lasting"
+            click.echo(json.dumps({"note": note}) if as_json else f"note: {note}", err=True)
 
 
 quiet_option: Decorator = click.option(

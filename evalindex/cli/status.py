@@ -57,7 +57,8 @@ def _print(found: IndexStatus, show_all: bool) -> None:
         click.echo()
         header = ("state", "samples", "size", "age", "log")
         rows = [_row(log, full=len(found.roots) > 1) for log in shown]
-        click.echo(table(header, rows, right=(1, 2, 3)))
+        for line in table(header, rows, right=(1, 2, 3)):
+            click.echo(line)
     for folder, reason in found.unlisted.items():
         click.echo(f"warning: {printable(f'{folder}: it cannot be listed: {reason}')}", err=True)
     if (counts["stale"] or counts["gone"] or counts["new"]) and not is_quiet():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from evalindex.errors import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+_SURVEYED = 1_000  # rows
 
 
 def plural(count: int, noun: str) -> str:
@@ -33,20 +36,25 @@ def age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int]) -> str:
-    """Columns as wide as their longest cell; the last is cut to the width of the terminal.
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()
+) -> Iterator[str]:
+    """Lines of columns as wide as their longest cell; cells and lines are cut to fit a terminal.
 
-    `right` are the columns to align at their right.
+    `right` are the columns to align at their right. Of very many rows the first tell the widths.
     """
-    cells = [[printable(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    aligned = frozenset(right)
     width = shutil.get_terminal_size((10_000, 24)).columns
-    lines = []
-    for row in cells:
+    aligned = frozenset(right)
+    cells = ([_cut(printable(cell), max(20, width // 3)) for cell in row] for row in rows)
+    first = [[printable(cell) for cell in header], *islice(cells, _SURVEYED)]
+    widths = [max(len(row[column]) for row in first) for column in range(len(header))]
+    for row in chain(first, cells):
         line = "  ".join(
             cell.rjust(widths[n]) if n in aligned else cell.ljust(widths[n])
             for n, cell in enumerate(row)
-        ).rstrip()
-        lines.append(line if len(line) <= width else line[: width - 1] + "…")
-    return "\n".join(lines)
+        )
+        yield _cut(line.rstrip(), width)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

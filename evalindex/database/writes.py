@@ -50,7 +50,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 _ADD_MEMBER = "INSERT INTO member VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SUMMARIES = """
 SELECT path, summaries_id, basis, done, errors, limits, unrecorded, unsummarized, collisions
-FROM log JOIN header USING (log_id) JOIN summaries USING (summaries_id) WHERE root_id = ?
+FROM log JOIN header USING (log_id) JOIN summaries USING (summaries_id)
+WHERE root_id = ? AND length(digest) > 0
 """
 _REFRESH = "UPDATE log SET version = ? WHERE log_id = ?"
 
@@ -213,7 +214,7 @@ class IndexWriter:
         path: str,
         facts: LogFacts,
         members: Iterable[tuple[object, ...]],
-        contents: Contents | None,
+        contents: Contents | None = None,
     ) -> bool:
         """Replace what the index holds of a log, under a new log id.
 

@@ -1,6 +1,6 @@
 """What replaces calls of `inspect_ai.log`: the same arguments, order, objects and exceptions.
 
-What is in no `.eval` log, and a sample by its uuid alone, is left to inspect.
+What is in no `.eval` log is left to inspect.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def read_eval_log_sample(
     index: Index | LogLike | None = None,
 ) -> EvalSample:
     """As `inspect_ai.log.read_eval_log_sample`; `index` as in `read_eval_log_samples_by_id`."""
-    if id is None or _is_for_inspect(log_file, format, exclude_fields):
+    if _is_for_inspect(log_file, format, exclude_fields) or (id is None and uuid is None):
         found: EvalSample = inspect_function("read_eval_log_sample")(
             log_file, id, epoch, uuid, resolve_attachments, format, exclude_fields
         )
@@ -118,6 +118,7 @@ def read_eval_log_sample(
             _path(log_file),
             id,
             epoch,
+            uuid=uuid if id is None else None,
             as_="sample",
             exclude_fields=exclude_fields,
             resolve_attachments=resolve_attachments,
@@ -137,7 +138,11 @@ async def read_eval_log_sample_async(
     index: Index | LogLike | None = None,
 ) -> EvalSample:
     """The twin of `read_eval_log_sample`; a `reader` is used as inspect would use it."""
-    if reader is not None or id is None or _is_for_inspect(log_file, format, exclude_fields):
+    if (
+        reader is not None
+        or _is_for_inspect(log_file, format, exclude_fields)
+        or (id is None and uuid is None)
+    ):
         found: EvalSample = await inspect_function("read_eval_log_sample_async")(
             log_file, id, epoch, uuid, resolve_attachments, format, exclude_fields, reader
         )
@@ -148,6 +153,7 @@ async def read_eval_log_sample_async(
                 _path(log_file),
                 id,
                 epoch,
+                uuid=uuid if id is None else None,
                 as_="sample",
                 exclude_fields=exclude_fields,
                 resolve_attachments=resolve_attachments,
@@ -276,7 +282,8 @@ def _inspects_exceptions() -> Iterator[None]:
         yield
     except SampleNotFound as error:
         missing = ", ".join(f"id {key.id} for epoch {key.epoch}" for key in error.missing)
-        raise IndexError(f"Sample {missing} not found in log {error.log}") from error
+        what = f"Sample {missing}" if missing else f"Sample: {error.reason};"
+        raise IndexError(f"{what} not found in log {error.log}") from error
     except (LogNotFound, LogUnreadable) as error:
         # Python makes the error of that number: FileNotFoundError, PermissionError and so on.
         number = error.errno or errno.EIO

@@ -66,18 +66,25 @@ def test_tables_have_the_options_that_the_design_asks_for(index: Path) -> None:
     }
     without_rowid_and_strict, strict = (1, 1), (0, 1)
     assert options["meta"] == options["member"] == without_rowid_and_strict
+    assert options["metric"] == options["sample"] == without_rowid_and_strict
+    assert options["score"] == without_rowid_and_strict
     assert options["root"] == options["log"] == strict
+    assert options["header"] == options["summaries"] == strict
     texts = table_texts(query(index, TABLES))
-    assert {name for name, text in texts.items() if "AUTOINCREMENT" in text} == {"root", "log"}
+    assert {name for name, text in texts.items() if "AUTOINCREMENT" in text} == {
+        "root",
+        "log",
+        "summaries",
+    }
 
 
 def test_a_new_index_says_what_it_is(index: Path) -> None:
     first_page = index.read_bytes()[:100]
     assert first_page[68:72] == b"evix"  # application_id
-    assert first_page[60:64] == b"\0\0\0\1"  # user_version
+    assert first_page[60:64] == b"\0\0\0\2"  # user_version
     facts = dict(query(index, "SELECT key, value FROM meta"))
     assert facts["min_reader"] == "1"
-    assert facts["parser"] == "1"
+    assert facts["parser"] == "2"
 
 
 def is_empty(index: Path) -> bool:
@@ -142,7 +149,7 @@ def test_two_builders_that_migrate_at_once_both_succeed(tmp_path: Path) -> None:
     for turn in range(10):
         index = tmp_path / f"{turn}.db"
         together(4, lambda _, index=index: IndexWriter(str(index)).close())  # type: ignore[misc]
-        assert query(index, "SELECT * FROM migration") == [("0001",)]
+        assert query(index, "SELECT * FROM migration") == [("0002",)]
         assert query(index, "SELECT count(*) FROM meta") == [(2,)]
 
 
@@ -169,12 +176,11 @@ def test_the_views_give_the_right_ids_whatever_they_hold(tmp_path: Path) -> None
     wanted = set()
     entries = [Entry(b"header.json", b"{}"), Entry(b"samples/no-epoch.json", b"{}")]
     for id in ODD_IDS:
-        for epoch in EPOCHS:
-            for chunked in (False, True):
-                end = "/sample.json" if chunked else ".json"
-                name = f"samples/{id}_epoch_{epoch}{end}".encode()
-                entries.append(Entry(name, f"{id} {epoch}".encode()))
-                wanted.add((id, epoch, int(chunked), len(f"{id} {epoch}".encode())))
+        for chunked, epoch in enumerate(EPOCHS):
+            end = "/sample.json" if chunked % 2 else ".json"
+            name = f"samples/{id}_epoch_{epoch}{end}".encode()
+            entries.append(Entry(name, f"{id} {epoch}".encode()))
+            wanted.add((id, epoch, chunked % 2, len(f"{id} {epoch}".encode())))
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "odd.eval").write_bytes(archive(entries))
     evalindex.build(tmp_path)

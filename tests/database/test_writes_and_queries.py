@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import evalindex
+from evalindex import contents
 from evalindex.database import writes
 from evalindex.database.queries import IndexReader
 from evalindex.database.writes import IndexWriter, LogFacts
@@ -320,12 +321,14 @@ def test_rows_of_an_older_parser_are_read_again_by_the_next_build(
     assert evalindex.build(tmp_path).unchanged == 1
     # What an older, wrong parser may have left under a version that still holds.
     change_index(path, "UPDATE member SET header_offset = 3, crc32 = 4")
-    monkeypatch.setattr(writes, "PARSER", 2)
+    change_index(path, "UPDATE sample SET input = 'wrong'")
+    monkeypatch.setattr(writes, "PARSER", 3)
+    monkeypatch.setattr(contents, "PARSER", 3)
     report = evalindex.build(tmp_path)
     assert (report.indexed, report.unchanged) == (1, 0)
     assert all_rows(path) == intact
     assert log_ids(path)["a.eval"] > first_ids["a.eval"]
-    assert query(path, "SELECT value FROM meta WHERE key = 'parser'") == [("2",)]
+    assert query(path, "SELECT value FROM meta WHERE key = 'parser'") == [("3",)]
     assert evalindex.build(tmp_path).unchanged == 1
 
 
@@ -337,7 +340,7 @@ def test_rows_of_an_older_parser_are_distrusted_before_they_are_read_again(
     write_log(tmp_path / "a.eval", [sample(1), sample(2)])
     evalindex.build(tmp_path)
     change_index(path, "DELETE FROM member WHERE name LIKE '%2_epoch%'")
-    monkeypatch.setattr(writes, "PARSER", 2)
+    monkeypatch.setattr(writes, "PARSER", 3)
     IndexWriter(str(path)).close()
     with evalindex.open(tmp_path) as index:
         assert index.read("a.eval", 2) == sample(2)

@@ -1,0 +1,89 @@
+"""`evalindex find`: which samples."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evalindex.cli.answers import asked, code_of, first_line, scores_text
+from evalindex.cli.filters import filter_options
+from evalindex.cli.options import index_option, quiet_option
+from evalindex.cli.text import table
+from evalindex.rows import SampleRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from evalindex.rows import Rows
+
+
+@click.command("find", short_help="List samples: by id, uuid, error, score and so on.")
+@click.argument("root", metavar="[ROOT|LOG]", required=False)
+@filter_options
+@click.option("--count", is_flag=True, help="Print only how many there are.")
+@click.option("--json", "form", flag_value="json", help="JSON lines, all columns.")
+@click.option("--csv", "form", flag_value="csv", help="CSV, all columns.")
+@click.option("--keys", "form", flag_value="keys", help="Keys, for get --keys -.")
+@click.option("--fresh", is_flag=True, help="Look at remote logs too; local ones always are.")
+@index_option
+@quiet_option
+def command(
+    root: str | None,
+    filters: dict[str, Any],
+    count: bool,
+    form: str | None,
+    fresh: bool,
+    index: str | None,
+) -> int:
+    """List the samples in ROOT or LOG (without it, in the current folder) that pass all filters,
+    from the index alone. Alternatives are given by the same option several times.
+
+    Patterns are as in the shell. Logs that are new or have changed are read, so that the answer
+    holds for the logs as they are now.
+
+    \b
+    Example: evalindex find logs/ --task gsm8k --error "*Timeout*"
+             evalindex find logs/ --score "match=I" --keys | evalindex get --keys -
+    """
+    with asked(root, index) as (opened, where):
+        answer = opened.find(where, fresh=fresh, **filters)
+        if count:
+            click.echo(answer.total)
+            answer.close()
+        else:
+            _print(answer, form)
+        return code_of(answer)
+
+
+def _print(answer: Rows[SampleRow], form: str | None) -> None:
+    if form == "json":
+        for row in answer:
+            click.echo(json.dumps(row.as_dict()))
+    elif form == "keys":
+        for row in answer:
+            click.echo(json.dumps({"log": row.log, "id": row.id, "epoch": row.epoch}))
+    elif form == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow([*SampleRow._fields, "recorded"])
+        for row in answer:
+            writer.writerow({**row.as_dict(), "scores": json.dumps(row.scores)}.values())
+    elif answer.total:
+        header = ("log", "id", "epoch", "scores", "tokens", "outcome")
+        for line in table(header, _cells(answer), right=(2, 4)):
+            click.echo(line)
+    else:
+        click.echo("no such sample", err=True)
+
+
+def _cells(rows: Iterator[SampleRow]) -> Iterator[tuple[str, ...]]:
+    for row in rows:
+        outcome = first_line(row.error or "") or ("" if row.limit is None else f"{row.limit} limit")
+        if row.invalidated:
+            outcome = f"invalidated; {outcome}".rstrip("; ")
+        tokens = "" if row.total_tokens is None else f"{row.total_tokens:,}"
+        scores = scores_text(row.scores)
+        yield row.path, str(row.id), str(row.epoch), scores, tokens, outcome
