@@ -24,7 +24,15 @@ from typing import NamedTuple
 import anyio
 import zstandard
 from inspect_ai._util.asyncfiles import AsyncFilesystem
-from inspect_ai.log import read_eval_log_sample_async, read_eval_log_samples_by_id
+from inspect_ai.log import (
+    EvalSampleSummary,
+    read_eval_log,
+    read_eval_log_headers_async,
+    read_eval_log_sample_async,
+    read_eval_log_sample_summaries,
+    read_eval_log_sample_summaries_async,
+    read_eval_log_samples_by_id,
+)
 from make_logs import make_logs
 
 import evalindex
@@ -35,11 +43,13 @@ _WANTED = 200
 
 
 class Route(NamedTuple):
-    """One way to do a piece of work; returns ids, so that nobody is fast by doing less."""
+    """One way to do a piece of work; returns ids, so that nobody is fast by doing less. What takes
+    very long is done `once`."""
 
     work: str
     who: str
     run: Callable[[], list[int]]
+    once: bool = False
 
 
 class Case(NamedTuple):
@@ -204,6 +214,87 @@ def many_logs(logs: int) -> list[Route]:
     ]
 
 
+def build(case: Case) -> list[Route]:
+    """All rows of a log, beside inspect that only reads its summaries."""
+
+    def ours() -> list[int]:
+        case.index_file.unlink()
+        return [evalindex.build(case.log.parent).indexed]
+
+    def inspects() -> list[int]:
+        return [int(summary.id) for summary in read_eval_log_sample_summaries(str(case.log))]
+
+    work = f"{case.name}: all rows of a log"
+    return [Route(work, "inspect", inspects), Route(work, "build", ours)]
+
+
+def by_uuid(case: Case) -> list[Route]:
+    index = evalindex.open(case.index_file)
+    uuid = next(index.find(case.log, id=case.ids[0])).uuid
+    assert uuid is not None
+
+    def ours() -> list[int]:
+        return [int(row.id) for row in index.find(uuid=uuid)]
+
+    def inspects() -> list[int]:
+        found = read_eval_log_sample_summaries(str(case.log))
+        return [int(summary.id) for summary in found if summary.uuid == uuid]
+
+    work = f"{case.name}: which has this uuid"
+    return [Route(work, "inspect", inspects), Route(work, "find", ours)]
+
+
+def partial_retry(case: Case) -> list[Route]:
+    """What has to be run again, and what went wrong there, beside reading the log for it."""
+    index = evalindex.open(case.index_file)
+
+    def ours() -> list[int]:
+        rows = list(index.incomplete(case.log))
+        return [sample["id"] for sample in index.read_samples(case.log, rows)]
+
+    def inspects() -> list[int]:
+        found = read_eval_log(str(case.log)).samples or []
+        return [int(sample.id) for sample in found if sample.error is not None]
+
+    work = f"{case.name}: partial retry"
+    return [Route(work, "inspect", inspects, once=True), Route(work, "rows", ours)]
+
+
+def questions(logs: int) -> list[Route]:
+    """Questions over many logs, beside inspect that opens each: their summaries or headers."""
+    folder = _DATA / f"many-{logs}-50"
+    index = evalindex.open(folder)
+    names = [str(log) for log in sorted(folder.glob("*.eval"))]
+
+    async def summaries() -> list[EvalSampleSummary]:
+        found: list[EvalSampleSummary] = []
+        limiter = anyio.CapacityLimiter(8)
+
+        async def one(log: str) -> None:
+            async with limiter:
+                found.extend(await read_eval_log_sample_summaries_async(log))
+
+        async with AsyncFilesystem(), anyio.create_task_group() as group:
+            for log in names:
+                group.start_soon(one, log)
+        return found
+
+    def failed() -> list[int]:
+        found = anyio.run(summaries)
+        return [int(one.id) for one in found if one.error and "Timeout" in one.error]
+
+    def headers() -> list[int]:
+        return [len(log.eval.task) for log in anyio.run(read_eval_log_headers_async, names)]
+
+    find, list_logs = f"failures in {logs} logs", f"headers of {logs} logs"
+    return [
+        Route(find, "inspect", failed),
+        Route(find, "find", lambda: [int(row.id) for row in index.find(error="*Timeout*")]),
+        Route(list_logs, "inspect", headers),
+        Route(list_logs, "logs", lambda: [row.planned or 0 for row in index.logs()]),
+    ]
+
+
 def floor(case: Case) -> Route:
     connection = sqlite3.connect(case.index_file)
     names = json.dumps([f"samples/{id}_epoch_1.json" for id in case.ids])
@@ -234,6 +325,8 @@ def measure(routes: list[Route], rounds: int) -> dict[str, dict[str, float]]:
     times: dict[str, dict[str, list[float]]] = {}
     for round in range(rounds + 1):
         for route in routes:
+            if route.once and round != 1:
+                continue
             started = time.perf_counter()
             found = route.run()
             took = 1000 * (time.perf_counter() - started)
@@ -270,6 +363,8 @@ def main() -> None:
     routes += warm_samples(heavy, {"events", "store", "attachments"})
     routes += warm_one(small)
     routes += many_logs(100 if options.quick else 1_000)
+    routes += questions(100 if options.quick else 1_000)
+    routes += [*by_uuid(small), *partial_retry(small), *build(small)]
     routes += [cold(small, who) for who in ("inspect", "bytes", "dict", "get", "python")]
     medians = measure(routes, options.rounds)
     report(medians)

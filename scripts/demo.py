@@ -1,9 +1,11 @@
-"""Index a folder of logs and read two samples from it, saying what happens: see `demo`."""
+"""Index a folder of logs, read two samples from it and ask what is to be run again, saying what
+happens: see `demo`."""
 
 from __future__ import annotations
 
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 
 import evalindex
@@ -37,6 +39,18 @@ def main(folder: str) -> int:
             shown += 1
             if shown == 2:
                 break
+        print(f"$ evalindex incomplete {folder}")
+        started = time.perf_counter()
+        todo = index.incomplete()
+        planned = sum(task.planned or 0 for task in todo.tasks)
+        done = sum(task.done for task in todo.tasks)
+        print(
+            f"  {done:,} of {planned:,} planned samples are done, {todo.total:,} to run, "
+            f"in {time.perf_counter() - started:.4f} s"
+        )
+        for row in islice(todo, 3):
+            print(f"  {row.path} id {row.id!r} epoch {row.epoch}: {row.reason}")
+        todo.close()
     if not shown:
         print("there is no sample to show in this folder", file=sys.stderr)
     return 0 if shown else 1

@@ -67,6 +67,8 @@ def write_log(
     method: int = ZSTD,
     mode: Any = "w",
     settled: bool = True,
+    header: dict[str, Any] | None = None,
+    summaries: list[dict[str, Any]] | None = None,
 ) -> Path:
     """A log as inspect lays it out, written by zipfile. `settled` makes it look a day old."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,8 +81,9 @@ def write_log(
                 name = sample_member(document["id"], document["epoch"])
                 archive.writestr(name, encoded(document))
             if finished:
-                archive.writestr("summaries.json", b"[]")
-                archive.writestr("header.json", encoded({"version": 2, "status": "success"}))
+                archive.writestr("summaries.json", encoded(summaries or []))
+                ending = {"version": 2, "status": "success", **(header or {})}
+                archive.writestr("header.json", encoded(ending))
     if settled:
         settle(path)
     return path

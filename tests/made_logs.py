@@ -81,7 +81,7 @@ def make_logs(folder: Path, count: int, seed: int = 1) -> list[Made]:
         warnings.simplefilter("ignore")  # a second member of one name is what some logs need
         asyncio.run(_make_all(folder, count, random.Random(seed), made))
         for number, one in enumerate(made):
-            if number % 29 == 3:
+            if number % 29 == 3 and number % 8 != 5:  # not in those that run
                 invalidate(one.path, 1)
     return made
 
@@ -121,7 +121,8 @@ def made_ids(rng: random.Random, group: int) -> list[str | int]:
         return [f"q-{n}" for n in range(size)]
     if kind == "negative":
         return list(range(-size, 0))
-    return ["a/b", "x_epoch_2", "007", 12][:size]
+    odd: list[str | int] = ["a/b", "x_epoch_2", "007", 12]
+    return odd[:size]
 
 
 def made_spec(rng: random.Random, group: int, attempt: int) -> EvalSpec:

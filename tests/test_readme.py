@@ -9,12 +9,15 @@ import shlex
 import sqlite3
 import subprocess
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import evalindex
+from evalindex.cli import cli
 from tests.builders import sample, write_log
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
@@ -30,8 +33,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which a reader of the README stands."""
     fields: dict[str, Any] = {"input": "q", "target": "t", "events": [], "store": {}}
     samples = [sample(n, e, **fields) for n in range(1, 60) for e in (1, 2)]
-    write_log(tmp_path / "logs" / "run.eval", [*samples, sample("q-alpha", **fields)])
-    write_log(tmp_path / "logs" / "other.eval", [sample(1, target="t")])
+    samples.append(sample("q-alpha", **fields))
+    samples[7]["uuid"] = "hV8mYzXUbCFrXrTp4rd2k5"
+    summaries = [
+        {
+            **one,
+            "completed": True,
+            "scores": {"match": {"value": "I" if n % 9 == 0 else "C"}},
+            "error": "TimeoutError('slow')" if n == 3 else None,
+        }
+        for n, one in enumerate(samples)
+    ]
+    spec = {
+        "task": "gsm8k",
+        "task_id": "t1",
+        "model": "mockllm/model",
+        "created": datetime.now(timezone.utc).isoformat(),
+        "dataset": {"samples": 59, "sample_ids": list(range(1, 60))},
+        "config": {"epochs": 2},
+        "packages": {"inspect_ai": "0.3.285"},
+    }
+    log = tmp_path / "logs" / "run.eval"
+    write_log(log, samples, header={"eval": spec}, summaries=summaries)
+    spec = {**spec, "task_id": "t2", "dataset": {"sample_ids": [1]}, "config": {}}
+    other = tmp_path / "logs" / "other.eval"
+    write_log(other, [sample(1, target="t")], header={"eval": spec})
     (tmp_path / "wanted.csv").write_text("log,id,epoch\nlogs/run.eval,42,2\nlogs/other.eval,1,1\n")
     (tmp_path / "wanted.jsonl").write_text('{"log": "logs/run.eval", "id": "q-alpha"}\n')
     monkeypatch.chdir(tmp_path)
@@ -49,14 +75,15 @@ def test_the_commands_run(folder: Path) -> None:
             rows = connection.execute(statement).fetchall()
             connection.close()
             assert len(rows) == 3
-            assert rows[0][:1] == ("run.eval",)
+            assert rows[0][0] == "run.eval"
             continue
         done = subprocess.run(command, shell=True, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
-        assert done.stdout or "--out" in command, command
+        assert done.stdout or "--out" in command or "export" in command, command
     lines = map(json.loads, (folder / "samples.jsonl").read_text().splitlines())
     assert [(line["id"], line["epoch"]) for line in lines] == [(42, 2), (1, 1)]
     assert json.loads((folder / "sample.json").read_text())["id"] == 42
+    assert "TimeoutError" in (folder / "failed.csv").read_text()
 
 
 def test_the_python_examples_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,5 +111,5 @@ def test_every_public_method_and_command_is_in_the_readme() -> None:
     methods = {name for name in dir(evalindex.Index) if not name.startswith("_")}
     for name in methods - {"close", "path", "locate"}:
         assert re.search(rf"index\.{name}\b", _README), name
-    for verb in ("build", "get", "status", "verify"):
+    for verb in cli.list_commands(click.Context(cli)):
         assert f"$ evalindex {verb}" in _README

@@ -271,7 +271,7 @@ def plain_filters(logs: dict[Path, Truth]) -> Iterator[tuple[Any, Wanted]]:
         lambda log, key: (
             error(log, key) is not None
             and log.samples[key].limit is not None
-            and log.header.status in both["status"]
+            and log.header.status in ("success", "error")
             and "match" in log.scores(key)
         ),
     )
@@ -377,7 +377,7 @@ def test_changes_behind_the_index(tmp_path_factory: pytest.TempPathFactory) -> N
         assert len(logs.keys() - before.keys()) == 6
         check_logs(index, logs)
         check_samples(index, logs)
-        check_filters(index, logs, plain_filters(logs))
+        check_filters(index, logs, list(plain_filters(logs))[::2])
         assert sorted(index.find().gone) == sorted(map(str, before.keys() - logs.keys()))
         evalindex.build(folder)
         check_logs(index, logs)  # by the index that was open all the time
@@ -385,5 +385,5 @@ def test_changes_behind_the_index(tmp_path_factory: pytest.TempPathFactory) -> N
     with evalindex.open(folder) as index:
         check_logs(index, logs)
         check_samples(index, logs)
-        check_filters(index, logs, plain_filters(logs))
+        check_filters(index, logs, list(plain_filters(logs))[1::2])
         assert index.find().gone == ()
