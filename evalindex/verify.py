@@ -6,6 +6,7 @@ import os
 import random
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from evalindex.contents import read_contents
 from evalindex.decode import decode_sample
 from evalindex.directory import ReadDirectory, read_directory, stored_proof
 from evalindex.errors import CorruptMember, EvalIndexError, LogNotFound, UnsupportedMember
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from evalindex.database.queries import IndexReader
     from evalindex.place import Scope
+    from evalindex.records import Contents
 
 _BUILD = "run `evalindex build`"
 _BUILD_FULL = "run `evalindex build --full`"
@@ -72,7 +74,8 @@ def verify(
                 found = reader.members(root.root_id, row.path)
                 if found is not None:  # else a builder has just replaced or removed it
                     log = _Log(full_path(root.location, row.path))
-                    log.check(stored_proof(found[0]), found[1].values(), sample)
+                    contents = reader.contents(found[0].log_id)
+                    log.check(stored_proof(found[0]), found[1].values(), contents, sample)
                     findings += log.findings
                     members += log.members
                     logs += 1
@@ -90,11 +93,18 @@ class _Log:
     def _find(self, kind: Kind, what: str, hint: str) -> None:
         self.findings.append(Finding(self.location, kind, what, hint))
 
-    def check(self, stored: object, rows: Iterable[Member], sample: int | None) -> None:
+    def check(
+        self,
+        stored: object,
+        rows: Iterable[Member],
+        contents: Contents | None,
+        sample: int | None,
+    ) -> None:
         try:
             with LocalFile(self.location) as file:
                 read = read_directory(file)
-                self._compare(stored, rows, read)
+                if self._compare(stored, rows, read):
+                    self._compare_contents(file, read, contents)
                 chosen = read.directory.members()
                 if sample is not None and sample < len(chosen):
                     chosen = random.sample(chosen, sample)
@@ -107,14 +117,35 @@ class _Log:
         except EvalIndexError as error:
             self._find("log", error.reason, error.hint or "restore it from a copy")
 
-    def _compare(self, stored: object, rows: Iterable[Member], read: ReadDirectory) -> None:
-        """A version may have changed without harm; size, offset and digest may not."""
+    def _compare(self, stored: object, rows: Iterable[Member], read: ReadDirectory) -> bool:
+        """Whether the rows are those of the log. A version may have changed without harm; size,
+        offset and digest may not."""
         if not isinstance(stored, tuple):
             self._find("stale", "it was unreadable when it was indexed and no longer is", _BUILD)
         elif stored[1:] != read.proof[1:]:
             self._find("stale", "it changed since it was indexed; reads heal it", _BUILD)
         elif {row.name: row for row in rows} != {m.name: m for m in read.directory.members()}:
             self._find("rows", "the index's rows are not those of the log", _BUILD_FULL)
+        else:
+            return True
+        return False
+
+    def _compare_contents(
+        self, file: LocalFile, read: ReadDirectory, stored: Contents | None
+    ) -> None:
+        members = {member.name: member for member in read.directory.members()}
+        summaries = stored is None or stored.summaries is not None
+        try:
+            found = read_contents(file, members, summaries=summaries)
+        except (CorruptMember, UnsupportedMember) as error:
+            self._find("log", error.reason, error.hint or _RESTORE)
+            return
+        if stored is None:
+            self._find("rows", "its header could not be read when it was indexed", _BUILD)
+        elif _in_order(found) != _in_order(stored):
+            self._find(
+                "rows", "the index's header or samples are not those of the log", _BUILD_FULL
+            )
 
     def _read(self, file: LocalFile, members: list[Member]) -> None:
         for member, result in fetch(file, members):
@@ -127,3 +158,11 @@ class _Log:
                     decode_sample(result, name.id, name.epoch)
             except (CorruptMember, UnsupportedMember) as error:
                 self._find("member", error.reason, error.hint or _RESTORE)
+
+
+def _in_order(contents: Contents) -> Contents:
+    """The scores of a sample in the order of their names, as an index has them."""
+    summaries = contents.summaries
+    if summaries is None:
+        return contents
+    return contents._replace(summaries=summaries._replace(scores=sorted(summaries.scores)))

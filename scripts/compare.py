@@ -120,7 +120,7 @@ def has_unique_names(log: Path) -> bool:
         return len(archive.namelist()) == len(set(archive.namelist()))
 
 
-def keys(index: evalindex.Index, log: Path) -> Iterator[tuple[str, int]]:
+def keys(index: evalindex.Index, log: Path) -> Iterator[tuple[str | int, int]]:
     try:
         for row in index.samples(log):
             if not row.chunked:  # inspect cannot read these

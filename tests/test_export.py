@@ -21,6 +21,7 @@ from inspect_ai.analysis import evals_df, samples_df
 from inspect_ai.log import (
     EvalMetric,
     EvalScore,
+    HeadlineMetric,
     read_eval_log,
     read_eval_log_sample_summaries,
     write_eval_log,
@@ -144,24 +145,34 @@ def _assert_same_log(mine: dict[str, Any], log: Path) -> None:
     assert (mine["error_message"] or "") == (other["error_message"] or "")
 
 
-def test_metrics_are_named_as_evals_df_names_them(copied_logs: Path, tmp_path: Path) -> None:
+def _eval_score(name: str, scorer: str, reducer: str | None, **values: float) -> EvalScore:
+    metrics = {key: EvalMetric(name=key, value=value) for key, value in values.items()}
+    return EvalScore(name=name, scorer=scorer, reducer=reducer, metrics=metrics)
+
+
+_SCORES = [
+    _eval_score("part", "outer", "mean", accuracy=math.nan, stderr=0.25),
+    _eval_score("part", "other", "max", accuracy=math.inf, most=3),
+    _eval_score("plain", "plain", "mean", accuracy=-1.5),
+]
+
+
+def _with_results(
+    copied_logs: Path, folder: Path, scores: list[EvalScore], headline: HeadlineMetric | None = None
+) -> Path:
     log = read_eval_log(str(copied_logs / "finished_int_2epochs.eval"))
     assert log.results is not None
-
-    def score(name: str, scorer: str, reducer: str | None, **values: float) -> EvalScore:
-        metrics = {key: EvalMetric(name=key, value=value) for key, value in values.items()}
-        return EvalScore(name=name, scorer=scorer, reducer=reducer, metrics=metrics)
-
-    log.results.headline = None
-    log.results.scores = [
-        score("part", "outer", "mean", accuracy=math.nan, stderr=0.25),
-        score("part", "outer", "max", accuracy=math.inf, other=3),
-        score("plain", "plain", "mean", accuracy=-1.5),
-    ]
+    log.results.headline, log.results.scores = headline, scores
     log.eval.task = "package/sub/task"
-    path = tmp_path / "logs" / "run.eval"
+    path = folder / "run.eval"
+    folder.mkdir()
     write_eval_log(log, str(path))
-    evalindex.build(path.parent)
+    evalindex.build(folder)
+    return path
+
+
+def test_metrics_are_named_as_evals_df_names_them(copied_logs: Path, tmp_path: Path) -> None:
+    path = _with_results(copied_logs, tmp_path / "logs", _SCORES)
     with evalindex.open(path.parent) as opened:
         table = opened.logs().to_arrow()
         text = _written(opened.logs(), "csv")
@@ -170,19 +181,41 @@ def test_metrics_are_named_as_evals_df_names_them(copied_logs: Path, tmp_path: P
         "score_part_mean_accuracy",
         "score_part_stderr",
         "score_part_max_accuracy",
-        "score_part_other",
+        "score_part_most",
         "score_plain_accuracy",
     }
     _assert_same_log(mine, path)
     assert (mine["task_name"], mine["task"]) == ("sub/task", "package/sub/task")
-    (row,) = table.to_pylist()
-    assert row["score_headline_name"] == "outer"
-    assert math.isnan(row["score_headline_value"])
-    assert row["score_headline_stderr"] == 0.25
+    assert math.isnan(table["score_headline_value"].to_pylist()[0])
     (cells,) = _by_csv(text)
     assert cells["score_headline_value"] == cells["score_part_mean_accuracy"] == "NaN"
     assert cells["score_part_max_accuracy"] == "inf"
     assert cells["score_plain_accuracy"] == "-1.5"
+
+
+@pytest.mark.parametrize(
+    ("declared", "scorer", "stderr"), [("mean", "outer", 0.25), ("max", "other", None)]
+)
+def test_the_scorer_and_stderr_are_those_of_the_headline(
+    copied_logs: Path, tmp_path: Path, declared: str, scorer: str, stderr: float | None
+) -> None:
+    headline = HeadlineMetric(score="part", metric="accuracy", reducer=declared)
+    path = _with_results(copied_logs, tmp_path / "logs", _SCORES, headline)
+    with evalindex.open(path.parent) as opened:
+        (mine,) = _records(opened.logs().to_arrow().to_pandas())
+    _assert_same_log(mine, path)
+    assert (mine["score_headline_name"], mine["score_headline_stderr"]) == (scorer, stderr)
+
+
+def test_a_score_called_headline_does_not_hide_the_headline(
+    copied_logs: Path, tmp_path: Path
+) -> None:
+    scores = [*_SCORES[2:], _eval_score("headline", "headline", None, value=9)]
+    path = _with_results(copied_logs, tmp_path / "logs", scores)
+    with evalindex.open(path.parent) as opened:
+        table = opened.logs().to_arrow()
+    assert table.column_names.count("score_headline_value") == 1
+    assert table["score_headline_value"].to_pylist() == [-1.5]
 
 
 def _score(value: Any) -> dict[str, Any]:
@@ -195,9 +228,9 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[evalindex.Index]:
     folder = tmp_path_factory.mktemp("odd")
     samples = [
         sample('a,"b"\nc\rd', scores={"number": _score(math.nan), "mixed": _score("C")}),
-        sample("=1+1", scores={"number": _score(math.inf), "mixed": _score(0.5)}),
-        sample("", scores={"number": _score(-math.inf), "mixed": _score(True)}),
-        sample(7, scores={"number": _score(1), "mixed": _score({"ü": 1, "v": "x"})}),
+        sample("=1+1", target="x\ry", scores={"number": _score(math.inf), "mixed": _score(0.5)}),
+        sample("", scores={"number": _score(-math.inf), "mixed": _score(math.nan)}),
+        sample(7, scores={"number": _score(True), "mixed": _score({"ü": 1, "v": "x"})}),
         sample("ü", target=["x", "y"]),
     ]
     write_log(folder / "run.eval", samples)
@@ -207,7 +240,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[evalindex.Index]:
 
 
 _ODD_IDS = ['a,"b"\nc\rd', "=1+1", "", 7, "ü"]
-_MIXED = ["C", "0.5", "1.0", '{"ü": 1, "v": "x"}', None]
+_MIXED = ["C", "0.5", "NaN", '{"ü": 1, "v": "x"}', None]
 
 
 def _by_id(records: list[dict[str, Any]], name: str) -> list[Any]:
@@ -237,6 +270,7 @@ def test_scores_and_ids_in_csv(odd: evalindex.Index) -> None:
     records: list[dict[str, Any]] = [*_by_csv(data)]
     assert _by_id(records, "score_number") == ["NaN", "inf", "-inf", "1.0", ""]
     assert _by_id(records, "score_mixed") == [text or "" for text in _MIXED]
+    assert _by_id(records, "target")[1] == "x\ry"
     assert _by_id(records, "recorded") == ["true"] * 5
     assert _by_id(records, "chunked") == ["false"] * 5
     assert _by_id(records, "error") == [""] * 5

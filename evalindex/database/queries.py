@@ -17,6 +17,8 @@ from evalindex.model import Member, Version
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from evalindex.records import Contents
+
 ROOTS = "SELECT root_id, location, built_at FROM root"
 
 # A log's version comes from the same statement as its rows (law 1).
@@ -73,6 +75,18 @@ WHERE root_id NOT IN (SELECT root_id FROM root)
 UNION ALL
 SELECT DISTINCT 'members of log ' || log_id || ', which is not there' FROM member
 WHERE log_id NOT IN (SELECT log_id FROM log)
+UNION ALL
+SELECT DISTINCT 'header or metrics of log ' || log_id || ', which is not there' FROM (
+  SELECT log_id FROM header UNION SELECT log_id FROM metric)
+WHERE log_id NOT IN (SELECT log_id FROM log)
+UNION ALL
+SELECT DISTINCT 'samples or scores ' || summaries_id || ', which belong to no log' FROM (
+  SELECT summaries_id FROM summaries UNION SELECT summaries_id FROM sample
+  UNION SELECT summaries_id FROM score)
+WHERE summaries_id NOT IN (SELECT summaries_id FROM header WHERE summaries_id IS NOT NULL)
+UNION ALL
+SELECT 'log ' || log_id || ' has samples ' || summaries_id || ', which are not there' FROM header
+WHERE summaries_id NOT IN (SELECT summaries_id FROM summaries)
 UNION ALL
 SELECT 'log ' || log_id || ' has ' || count(epoch) || ' samples, not ' || samples
 FROM log LEFT JOIN member USING (log_id) GROUP BY log_id HAVING count(epoch) <> samples
@@ -212,6 +226,13 @@ class IndexReader:
         after = prefix[:-1] + chr(ord("/") + 1)
         with self._transaction() as connection:
             return [_member(m) for m in connection.execute(_BELOW, (log_id, prefix, after))]
+
+    def contents(self, log_id: int) -> Contents | None:
+        """What a log said of itself when it was indexed; None if nothing is there."""
+        from evalindex.database.rows import load_contents  # not needed by a read
+
+        with self._transaction() as connection:
+            return load_contents(connection, log_id)
 
     def members(self, root_id: int, path: str) -> tuple[IndexedLog, dict[str, Member]] | None:
         """A log and all its members, in name order."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from evalindex.records import (
     Contents,
     Header,
+    Metric,
     SampleFacts,
     ScoreValue,
     Source,
@@ -33,6 +34,12 @@ _FACTS = SAMPLE_COLUMNS[SAMPLE_COLUMNS.index("integer") :]
 _SAMPLES = f"""
 SELECT id, epoch, position, {", ".join(_FACTS)} FROM sample
 WHERE summaries_id = ? AND summarized ORDER BY position
+"""
+_HEADER = f"SELECT summaries_id, {', '.join(Header._fields)} FROM header WHERE log_id = ?"
+_METRICS = f"SELECT {', '.join(Metric._fields)} FROM metric WHERE log_id = ? ORDER BY position"
+_SUMMARIES = "SELECT basis, sources FROM summaries WHERE summaries_id = ?"
+_ALL_SAMPLES = f"""
+SELECT {", ".join(SAMPLE_COLUMNS)} FROM sample WHERE summaries_id = ? ORDER BY id, epoch
 """
 _SOURCES = "SELECT sources FROM summaries WHERE summaries_id = ?"
 _SCORES = "SELECT position, name, number, text FROM score WHERE summaries_id = ?"
@@ -71,6 +78,24 @@ def add_samples(
         f"INSERT INTO {schema}.score VALUES (?, ?, ?, ?, ?)",
         ((summaries_id, *row) for row in summaries.scores),
     )
+
+
+def load_contents(connection: sqlite3.Connection, log_id: int) -> Contents | None:
+    """What an index holds of what a log said of itself; None if nothing."""
+    row = connection.execute(_HEADER, (log_id,)).fetchone()
+    if row is None:
+        return None
+    summaries_id, *header = row
+    metrics = [Metric(*metric) for metric in connection.execute(_METRICS, (log_id,))]
+    found = connection.execute(_SUMMARIES, (summaries_id,)).fetchone()
+    summaries = None
+    if found is not None:
+        basis, sources = found
+        samples = connection.execute(_ALL_SAMPLES, (summaries_id,)).fetchall()
+        scores = connection.execute(f"{_SCORES} ORDER BY position, name", (summaries_id,))
+        sources = [Source(*source) for source in json.loads(sources)]
+        summaries = Summaries(basis, sources, None, samples, scores.fetchall())
+    return Contents(Header(*header), metrics, summaries)
 
 
 def drop_contents(connection: sqlite3.Connection, log_id: int, summaries_id: int | None) -> None:
