@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from evalindex.incomplete import Incomplete, TaskProgress
     from evalindex.index import Index, open
     from evalindex.model import SampleKey
-    from evalindex.rows import LogRow, Rows, SampleRow
+    from evalindex.results import Rows
+    from evalindex.rows import LogRow, SampleRow
     from evalindex.status import IndexStatus, LogStatus
     from evalindex.verify import Finding, VerifyReport
 
@@ -98,7 +99,7 @@ _ROOM_OF = {
     "IndexStatus": "status",
     "LogRow": "rows",
     "LogStatus": "status",
-    "Rows": "rows",
+    "Rows": "results",
     "SampleKey": "model",
     "SampleRow": "rows",
     "TaskProgress": "incomplete",

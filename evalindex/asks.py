@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from evalindex.heal import Healer
     from evalindex.incomplete import Incomplete
     from evalindex.place import LogLike, Places
-    from evalindex.rows import LogRow, Rows, SampleRow
+    from evalindex.results import Rows
+    from evalindex.rows import LogRow, SampleRow
 
 
 class LogFilters(TypedDict, total=False):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from evalindex.database.questions import Asked, Question, SampleTest, ScoreTest
 from evalindex.errors import IndexBusy, LogNotFound
 from evalindex.names import checked_id
-from evalindex.rows import LogRow, Rows, SampleRow, log_row, sample_row
+from evalindex.results import Rows
+from evalindex.rows import LogRow, SampleRow, log_row, sample_row
 from evalindex.survey import Survey, SurveyedLog, survey
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evalindex.errors import EvalIndexError
 from evalindex.find import asked
-from evalindex.rows import Reason, Rows, SampleRow, missing_row, sample_row
+from evalindex.results import Rows
+from evalindex.rows import Reason, SampleRow, missing_row, sample_row
 
 if TYPE_CHECKING:
     from evalindex.database.questions import Question, Standing
@@ -52,6 +53,7 @@ class Incomplete(Rows[SampleRow]):
     """The samples to run, task by task, in the order of the plan; `tasks` says how far each is."""
 
     tasks: tuple[TaskProgress, ...] = ()
+    _with_reason = True
     _plans: Sequence[Iterable[str | int]] = ()
 
     @property

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
-
-    from evalindex.errors import EvalIndexError
     from evalindex.records import Header, Metric, ScoreValue
     from evalindex.survey import SurveyedLog
-
-R = TypeVar("R")
 
 #: Why a planned sample has to be run (again).
 Reason = Literal["missing", "error", "cancelled", "invalidated"]
@@ -95,6 +89,7 @@ class LogRow(NamedTuple):
     planned: int | None
     errors: int | None
     limits: int | None
+    headline_scorer: str | None
     headline_score: str | None
     headline_metric: str | None
     headline_value: float | None
@@ -130,59 +125,6 @@ class LogRow(NamedTuple):
     def as_dict(self) -> dict[str, Any]:
         """All that the row says, by name."""
         return {**self._asdict(), "metrics": [metric._asdict() for metric in self.metrics]}
-
-
-class Rows(Iterator[R], Generic[R]):
-    """An answer from rows: an iterator, consumed once, of `total` rows.
-
-    `failures` has an error for each log or folder that could not be looked at, and so is not
-    answered for; `gone` are logs that are indexed but no longer there; `hidden` is the number of
-    shards' logs that are left out because their merged log is there.
-    """
-
-    #: Of an answer of samples: the names of their scores, and whether all values are numbers.
-    score_names: Callable[[], dict[str, bool]] | None = None
-
-    def __init__(
-        self,
-        rows: Iterator[R],
-        total: int,
-        failures: Sequence[EvalIndexError] = (),
-        gone: Sequence[str] = (),
-        hidden: int = 0,
-        close: Callable[[], object] | None = None,
-    ) -> None:
-        self._rows = rows
-        self._close = close
-        self.total = total
-        self.failures = tuple(failures)
-        self.gone = tuple(gone)
-        self.hidden = hidden
-
-    def __iter__(self) -> Rows[R]:
-        return self
-
-    def __next__(self) -> R:
-        try:
-            return next(self._rows)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Let go of what is behind the rows that were not taken."""
-        close, self._close = self._close, None
-        if close is not None:
-            close()
-
-    __del__ = close
-
-    def to_arrow(self: Rows[SampleRow] | Rows[LogRow]) -> pa.Table:
-        """The rows that are left, as one table of what `evalindex export` writes: for pandas,
-        polars or duckdb. Raises `MissingExtra` without pyarrow."""
-        from evalindex.export import to_arrow
-
-        return to_arrow(self)
 
 
 def sample_row(log: SurveyedLog, columns: Sequence[Any], scores: Sequence[ScoreValue]) -> SampleRow:

@@ -38,6 +38,7 @@ from inspect_ai.log import (
     EvalScore,
     EvalSpec,
     EvalStats,
+    HeadlineMetric,
     ProvenanceData,
     TagsEdit,
     edit_eval_log,
@@ -58,6 +59,8 @@ BY = ProvenanceData(author="a test")
 ERRORS = ("TimeoutError('no answer')", "RateLimitError('too many')", "CancelledError('x')")
 LIMITS: tuple[Literal["message", "time", "token"], ...] = ("message", "time", "token")
 KINDS = ("ints", "texts", "odd", "negative")
+HEADLINES = (None, HeadlineMetric(metric="se"), HeadlineMetric(score="grade"),
+    HeadlineMetric(scorer="graded", metric="mean"), HeadlineMetric(scorer="gone"))  # fmt: skip
 TASKS, MODELS = 11, 5
 _LETTERS = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
@@ -151,6 +154,7 @@ def made_spec(rng: random.Random, group: int, attempt: int) -> EvalSpec:
         model=f"org/model-{group % MODELS}",
         config=EvalConfig(epochs=(1, 2, 3, None)[group % 4]),
         packages={"inspect_ai": inspect_ai.__version__},
+        headline_metric=rng.choice(HEADLINES),
     )
 
 
@@ -210,6 +214,7 @@ def made_results(rng: random.Random, samples: Sequence[EvalSample]) -> EvalResul
         total_samples=len(samples) + 1,
         completed_samples=len(samples),
         logged_samples=rng.choice([None, len(samples)]),
+        headline=rng.choice([None, None, HeadlineMetric(score="match", metric="se")]),
         scores=[
             EvalScore(name="match", scorer="match", reducer=rng.choice([None, "mean"]),
                 metrics=metrics),

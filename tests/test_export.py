@@ -30,8 +30,10 @@ from inspect_ai.scorer import Score
 
 import evalindex
 from evalindex.cli import cli
-from evalindex.export import Format, export_rows, export_samples, format_of
-from evalindex.rows import Rows, SampleRow
+from evalindex.export import export_samples
+from evalindex.results import Rows
+from evalindex.rows import SampleRow
+from evalindex.sheets import Format, format_of
 from tests.builders import DEFLATE, PEAK, SHARED_LOGS, Entry, archive, encoded, sample, write_log
 
 _FORMATS: tuple[Format, ...] = ("parquet", "arrow", "csv", "jsonl")
@@ -69,7 +71,7 @@ def _records(frame: Any) -> list[dict[str, Any]]:
 
 def _written(rows: Any, form: Format) -> bytes:
     file = io.BytesIO()
-    export_rows(rows, file, form)
+    rows.write(file, form)
     assert not file.closed
     return file.getvalue()
 
@@ -315,7 +317,7 @@ def test_the_order_of_the_columns_is_fixed(odd: evalindex.Index) -> None:
 
 def test_an_answer_without_rows_has_its_columns(odd: evalindex.Index) -> None:
     for form in _FORMATS:
-        assert export_rows(odd.find(id="none"), io.BytesIO(), form) == 0
+        assert odd.find(id="none").write(io.BytesIO(), form) == 0
     table = _table(_written(odd.find(id="none"), "parquet"), "parquet")
     assert table.num_rows == 0
     assert {"sample_id", "id", "checked"} <= set(table.column_names)
@@ -516,14 +518,13 @@ class Blocker:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Blocker())
 import evalindex
-from evalindex.export import export_rows
 with evalindex.open(sys.argv[1]) as index:
     for form in ("csv", "jsonl"):
-        assert export_rows(index.find(), io.BytesIO(), form) == 1
-        assert export_rows(index.logs(), io.BytesIO(), form) == 1
+        assert index.find().write(io.BytesIO(), form) == 1
+        assert index.logs().write(io.BytesIO(), form) == 1
     tries = [index.find().to_arrow, index.logs().to_arrow]
     for form in ("parquet", "arrow"):
-        tries.append(lambda: export_rows(index.find(), io.BytesIO(), form))
+        tries.append(lambda: index.find().write(io.BytesIO(), form))
     for one in tries:
         try:
             one()
@@ -571,13 +572,14 @@ class _Full(io.BytesIO):
 @pytest.mark.parametrize("left", [0, 50, 1_000])
 def test_a_full_disk_is_said(odd: evalindex.Index, form: Format, left: int) -> None:
     with pytest.raises(OSError, match="No space left"):
-        export_rows(odd.find(), _Full(left), form)
+        odd.find().write(_Full(left), form)
 
 
 _MANY_ROWS = f"""{PEAK}
 import sys
-from evalindex.export import export_rows, export_samples
-from evalindex.rows import Rows, SampleRow
+from evalindex.export import export_samples
+from evalindex.results import Rows
+from evalindex.rows import SampleRow
 
 def row(n):
     return SampleRow(
@@ -602,7 +604,7 @@ form, what, out = sys.argv[1:]
 with open(out, "wb") as file:
     def export(count):
         if what == "rows":
-            return export_rows(rows(count * 1_000), file, form)
+            return rows(count * 1_000).write(file, form)
         return export_samples(samples(count), file, form, failed=None)
     export(10)
     before = peak()

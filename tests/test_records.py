@@ -10,6 +10,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inspect_ai.log import (
+    EvalConfig,
+    EvalDataset,
+    EvalLog,
+    EvalMetric,
+    EvalResults,
+    EvalScore,
+    EvalSpec,
+    HeadlineMetric,
+    headline_metric,
+)
 
 import evalindex
 from evalindex import documents, records
@@ -237,6 +248,37 @@ def test_a_summary_without_an_id_is_nobodys(tmp_path: Path) -> None:
     assert [(row.id, row.uuid) for row in rows_of(path)] == [(2, "u")]
 
 
+@pytest.mark.xfail(strict=True, reason="a score's entry and another score share a name")
+def test_a_score_named_as_the_entry_of_another(tmp_path: Path) -> None:
+    """Both are legal in inspect; a name that two have must not stop a build, or hide a log."""
+    scores = {"a": {"value": {"x": 2}}, "a.x": {"value": 1}}
+    members = [body(1), ("summaries.json", [one(1, "u", scores=scores)]), ("header.json", header())]
+    write(tmp_path / "good.eval", [body(1), ("header.json", header())])
+    (row,) = rows_of(write(tmp_path / "a.eval", members))
+    assert row.scores["a"] == '{"x": 2}'
+    assert row.scores["a.x"] in (1.0, 2.0)
+
+
+@pytest.mark.xfail(strict=True, reason="an error of another type than inspect's is left out")
+@pytest.mark.parametrize("told", [{"message": "m"}, 5, ["m"], True])
+def test_an_error_that_is_not_understood_is_no_success(tmp_path: Path, told: Any) -> None:
+    members = [body(1, error={"message": "m"}), ("summaries.json", [one(1, "u", error=told)])]
+    path = write(tmp_path / "a.eval", [*members, ("header.json", header())])
+    evalindex.build(tmp_path)
+    with evalindex.open(tmp_path) as index:
+        assert list(index.reusable(path)) == []
+
+
+@pytest.mark.xfail(strict=True, reason="an error of another type than inspect's is left out")
+@pytest.mark.parametrize("told", ["m", 5, ["m"], True])
+def test_an_error_of_a_body_that_is_not_understood_is_no_success(tmp_path: Path, told: Any) -> None:
+    members = [body(1, error=told), ("summaries.json", []), ("header.json", header())]
+    path = write(tmp_path / "a.eval", members)
+    evalindex.build(tmp_path)
+    with evalindex.open(tmp_path) as index:
+        assert list(index.reusable(path)) == []
+
+
 # --- journals, doubles, collisions ----------------------------------------------------------
 
 
@@ -307,6 +349,58 @@ def test_logs_before_summaries_told_errors_are_read_by_their_samples(tmp_path: P
     with evalindex.open(tmp_path) as index:
         assert [(row.id, row.reason) for row in index.incomplete(path)] == [(1, "error")]
         assert [row.id for row in index.reusable(path)] == [2, 3]
+
+
+# --- the headline ----------------------------------------------------------------------------
+
+_AB = st.sampled_from("ab")
+_METRICS = st.dictionaries(_AB, st.floats(0, 1), min_size=1, max_size=2).map(
+    lambda found: {name: EvalMetric(name=name, value=value) for name, value in found.items()}
+)
+_RESULTS = st.lists(
+    st.builds(EvalScore, name=_AB, scorer=_AB, reducer=st.none() | _AB, metrics=_METRICS),
+    max_size=3,
+)
+_PART = st.none() | _AB
+_DECLARED = st.none() | st.builds(
+    HeadlineMetric, scorer=_PART, score=_PART, metric=_PART, reducer=_PART
+)
+
+
+@pytest.mark.xfail(strict=True, reason="inspect then takes the first metric of the first score")
+def test_the_headline_of_a_score_without_metrics() -> None:
+    metric = EvalMetric(name="m", value=0.5)
+    scores = [
+        EvalScore(name="a", scorer="a", metrics={"m": metric}),
+        EvalScore(name="b", scorer="b", metrics={}),
+    ]
+    check_headline(scores, None, HeadlineMetric(scorer="b"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(scores=_RESULTS, resolved=_DECLARED, declared=_DECLARED)
+def test_the_headline_is_that_of_inspect(
+    scores: list[EvalScore], resolved: HeadlineMetric | None, declared: HeadlineMetric | None
+) -> None:
+    check_headline(scores, resolved, declared)
+
+
+def check_headline(
+    scores: list[EvalScore], resolved: HeadlineMetric | None, declared: HeadlineMetric | None
+) -> None:
+    log = EvalLog(
+        eval=EvalSpec(created="2026-01-01T00:00:00+00:00", task="t", dataset=EvalDataset(),
+            model="m", config=EvalConfig(), headline_metric=declared),
+        results=EvalResults(scores=scores, headline=resolved),
+    )  # fmt: skip
+    theirs = headline_metric(log)
+    row, _ = records.read_header(log.model_dump_json().encode())
+    ours = (row.headline_scorer, row.headline_score, row.headline_metric, row.headline_value)
+    if theirs is None:
+        assert ours == (None, None, None, None)
+    else:
+        metric = theirs.metric.value
+        assert ours == (theirs.score.scorer, theirs.score.name, theirs.name, metric)
 
 
 # --- what is not parsed again ---------------------------------------------------------------

@@ -28,6 +28,9 @@ from tests.made_logs import (
 #: What inspect 0.3.285 cannot read whole: chunked samples, and a journal with a gap.
 UNREAD = ("chunked_rich.eval", "journal_gap_score_stream_overwrite.eval")
 
+#: Filters about samples; `logs` gives the logs that hold such a one.
+OF_SAMPLES = {"id", "uuid", "error", "limit_hit", "score"}
+
 Wanted = Callable[[Truth, Key], bool]
 
 
@@ -185,7 +188,7 @@ def check_filters(
         if found != wanted or total != len(wanted):
             problems.append(f"{asked}: {len(found)} ({total}), not {len(wanted)}; "
                 f"{set(found) ^ set(wanted)}"[:600])  # fmt: skip
-        if met % 5 == 0:
+        if asked.keys() & OF_SAMPLES and asked.get("newest") != "uuid" and met % 3 == 0:
             assert {row.log for row in index.logs(**asked)} == {str(path) for path, _ in wanted}
     assert problems == []
     assert met > 10
@@ -364,6 +367,13 @@ def test_a_uuid_is_read_from_the_newest_log_that_has_it(made: Path) -> None:
             assert repr(index.read(uuid=uuid)) == repr(wanted)
         with pytest.raises(evalindex.SampleNotFound):
             index.read(uuid="none has it")
+
+
+@pytest.mark.xfail(strict=True, reason="`logs` does not ask which log has the newest record")
+def test_logs_and_find_agree_on_the_newest_records(made: Path) -> None:
+    with evalindex.open(made) as index:
+        held = {row.log for row in index.find(newest="uuid", score="match=C")}
+        assert {row.log for row in index.logs(newest="uuid", score="match=C")} == held
 
 
 def test_changes_behind_the_index(tmp_path_factory: pytest.TempPathFactory) -> None:

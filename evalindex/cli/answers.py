@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from evalindex.index import Index
-    from evalindex.rows import Rows
+    from evalindex.results import Rows
 
 
 @contextmanager

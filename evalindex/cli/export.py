@@ -15,7 +15,8 @@ from evalindex.cli.get import sample_text
 from evalindex.cli.options import index_option, is_quiet, quiet_option
 from evalindex.cli.output import output
 from evalindex.cli.text import plural
-from evalindex.export import Format, export_rows, export_samples, format_of
+from evalindex.export import export_samples
+from evalindex.sheets import Format, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from evalindex.errors import EvalIndexError
     from evalindex.index import Index
-    from evalindex.rows import Rows, SampleRow
+    from evalindex.results import Rows
+    from evalindex.rows import SampleRow
 
 
 @click.command("export", short_help="Write rows or samples to a file: .parquet, .csv and others.")
@@ -80,7 +82,7 @@ def command(
             if whole:
                 count, failed = _export_samples(opened, answer, excluded, file, form)
             else:
-                count = export_rows(answer, file, form)
+                count = answer.write(file, form)
         if not is_quiet():
             click.echo(f"{plural(count, 'sample' if whole else 'row')}: {out}", err=True)
         return code_of(answer) or (3 if failed else 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,12 @@ from evalindex.cli.answers import asked, code_of, first_line, scores_text
 from evalindex.cli.filters import filter_options
 from evalindex.cli.options import index_option, quiet_option
 from evalindex.cli.text import table
-from evalindex.rows import SampleRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from evalindex.rows import Rows
+    from evalindex.results import Rows
+    from evalindex.rows import SampleRow
 
 
 @click.command("find", short_help="List samples: by id, uuid, error, score and so on.")
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 @filter_options
 @click.option("--count", is_flag=True, help="Print only how many there are.")
 @click.option("--json", "form", flag_value="json", help="JSON lines, all columns.")
-@click.option("--csv", "form", flag_value="csv", help="CSV, all columns.")
+@click.option("--csv", "form", flag_value="csv", help="CSV, as export writes it.")
 @click.option("--keys", "form", flag_value="keys", help="Keys, for get --keys -.")
 @click.option("--fresh", is_flag=True, help="Look at remote logs too; local ones always are.")
 @index_option
@@ -67,10 +66,7 @@ def _print(answer: Rows[SampleRow], form: str | None) -> None:
         for row in answer:
             click.echo(json.dumps({"log": row.log, "id": row.id, "epoch": row.epoch}))
     elif form == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow([*SampleRow._fields, "recorded"])
-        for row in answer:
-            writer.writerow({**row.as_dict(), "scores": json.dumps(row.scores)}.values())
+        answer.write(sys.stdout.buffer, "csv")
     elif answer.total:
         header = ("log", "id", "epoch", "scores", "tokens", "outcome")
         for line in table(header, _cells(answer), right=(2, 4)):

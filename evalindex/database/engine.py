@@ -82,6 +82,9 @@ def open_for_writing(path: str) -> tuple[sqlite3.Connection, int]:
                 raise _too_new(path)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
+            # Uuids land anywhere in their index: pages are written less often the more wait.
+            connection.execute("PRAGMA cache_size = -65536")
+            connection.execute("PRAGMA wal_autocheckpoint = 16000")
             _enter_wal_mode(connection)
         except BaseException:
             connection.close()
