@@ -39,7 +39,7 @@ class Dataset(msgspec.Struct):
     name: str | None = None
     location: str | None = None
     samples: Int | None = None
-    sample_ids: list[Id] | None = None
+    sample_ids: Any = None
     shuffled: bool | None = None
 
 
@@ -137,7 +137,7 @@ class Summary(msgspec.Struct, gc=False):
     total_time: float | None = None
     working_time: float | None = None
     uuid: str | None = None
-    error: str | None = None
+    error: Any = None
     limit: str | None = None
     retries: Int | None = None
     #: Always there since 0.3.93, long after errors are, so it shows that they would be told.
@@ -164,7 +164,7 @@ class Body(msgspec.Struct):
     total_time: float | None = None
     working_time: float | None = None
     uuid: str | None = None
-    error: Error | None = None
+    error: Any = None
     limit: Limit | None = None
     invalidation: Any = None
     error_retries: list[msgspec.Raw] | None = None

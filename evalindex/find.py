@@ -216,7 +216,8 @@ class Asker:
 
             def select(logs: list[SurveyedLog]) -> list[LogRow]:
                 if test.samples != SampleTest() or test.newest == "uuid":
-                    ranks = question.ranks(asked(logs), test.samples)
+                    question.find(asked(logs), test.samples, newest=test.newest == "uuid")
+                    ranks = question.ranks()
                     logs = [log for rank, log in enumerate(logs) if rank in ranks]
                 headers = question.headers([log.log_id for log in logs if log.log_id is not None])
                 return [log_row(log, *(log.header or headers[log.log_id or 0])) for log in logs]

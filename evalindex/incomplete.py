@@ -78,8 +78,10 @@ class Incomplete(Rows[SampleRow]):
         task = self.tasks[0]
         wrong = [id for id in ids if not _is_plain(str(id), task.task or "")]
         patterns = {_normalised(str(id)) for id in ids}
-        matched = {id for id in self._plans[0] if _normalised(id) in patterns}
-        wrong += matched.symmetric_difference(ids)
+        matched = {str(id) for id in self._plans[0] if _normalised(id) in patterns}
+        wrong += matched.symmetric_difference(map(str, ids))
+        # Inspect takes these for numbers, and fails.
+        wrong += [id for id in self._plans[0] if str(id).isdigit() and not str(id).isdecimal()]
         if wrong:
             raise EvalIndexError(
                 f"--sample-id cannot express the id {wrong[0]!r}, or not without others",

@@ -28,7 +28,7 @@ def list_samples(healer: Healer, spot: Spot) -> Iterator[SampleRow]:
 
     log, summaries = healer.attempt(spot, None, read)
     scores: dict[int, list[ScoreValue]] = {}
-    for position, name, number, text in summaries.scores:
+    for position, name, number, text in sorted(summaries.scores, key=lambda score: score[:2]):
         scores.setdefault(position, []).append(ScoreValue(name, number, text))
     for columns in sorted(summaries.samples, key=lambda columns: columns[2]):
         row = sample_row(log, columns, scores.get(columns[2], ()))

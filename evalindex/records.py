@@ -13,7 +13,7 @@ from evalindex.names import HEADER, can_exist, sample_epoch
 
 if TYPE_CHECKING:
     from evalindex import documents
-    from evalindex.documents import Headline, Spec, Summary, Usage
+    from evalindex.documents import Dataset, Headline, Spec, Summary, Usage
     from evalindex.zip import Directory
 
 #: `finished`: the log has its header, which inspect writes last. `unfinished`: it has none, so the
@@ -197,7 +197,7 @@ def read_header(data: bytes) -> tuple[Header, list[Metric]]:
     log = read_log(data)
     spec, results = log.eval, log.results or Results()
     dataset, epochs = spec.dataset, max(1, spec.config.epochs or 1)
-    ids = dataset.sample_ids or (None if dataset.samples else dataset.sample_ids)
+    ids = _sample_ids(dataset)
     scores = results.scores
     if results.scorer is not None and not scores:
         old = results.scorer
@@ -245,6 +245,14 @@ def read_header(data: bytes) -> tuple[Header, list[Metric]]:
     return header, metrics
 
 
+def _sample_ids(dataset: Dataset) -> list[str | int] | None:
+    """What was planned; None unless all of it is told."""
+    ids = dataset.sample_ids
+    if not isinstance(ids, list) or not {str, int}.issuperset(map(type, ids)):
+        return None
+    return ids if ids or not dataset.samples else None
+
+
 def _headline(
     scores: Sequence[ScoreResults], declared: Headline | None
 ) -> tuple[str | None, str | None, str | None, float | None]:
@@ -262,7 +270,7 @@ def _headline(
         ]
         if declared.metric is not None:
             found = [score for score in found if declared.metric in score.metrics]
-        if found:
+        if found and found[0].metrics:
             chosen, name = found[0], declared.metric
     if chosen is None or not chosen.metrics:
         return None, None, None, None
@@ -331,6 +339,8 @@ def add_summaries(facts: Facts, summaries: Iterable[Summary]) -> int:
         if before is not None and before.integer is not integer:
             collisions += 1
         error = summary.error
+        if error is not None and type(error) is not str:
+            error = _error_text(error)
         # A tuple at once: there may be millions, and a NamedTuple's own constructor is slow.
         facts[key] = _new(
             SampleFacts,
@@ -360,7 +370,7 @@ def add_summaries(facts: Facts, summaries: Iterable[Summary]) -> int:
 def add_body(facts: Facts, key: tuple[str, int], body: Body) -> None:
     """Take in what the sample itself says: whether it was invalidated, and how it ended. Of a
     sample without a summary take in all."""
-    error = None if body.error is None else body.error.message
+    error = None if body.error is None else _error_text(body.error)
     facts[key] = facts.get(key, _of_body(body))._replace(
         error=error,
         cancelled=error is not None and error.startswith(_CANCELLED),
@@ -397,6 +407,14 @@ def _of_body(body: Body) -> SampleFacts:
     )
 
 
+def _error_text(error: Any) -> str:
+    """The message of an error. What has none, or is no error of inspect's, is an error still."""
+    message = error.get("message") if isinstance(error, dict) else error
+    if isinstance(message, str):
+        return message
+    return json.dumps(error, default=str)
+
+
 def _tokens(usage: dict[str, Usage]) -> int:
     return min(sum([used.total_tokens for used in usage.values()]), 2**63 - 1)
 
@@ -428,6 +446,7 @@ def _target(target: Any) -> str | None:
 
 def _scores(scores: dict[str, documents.Score]) -> list[ScoreValue]:
     found: list[ScoreValue] = []
+    parts: dict[str, Any] = {}
     for name, score in scores.items():
         value = score.value
         if type(value) is str:
@@ -435,8 +454,9 @@ def _scores(scores: dict[str, documents.Score]) -> list[ScoreValue]:
             continue
         found.append(_score(name, value))
         if isinstance(value, dict):
-            found += [_score(f"{name}.{key}", item) for key, item in value.items()]
-    return found
+            parts |= {f"{name}.{key}": item for key, item in value.items()}
+    # A score of its own comes before a part of another that is called the same.
+    return found + [_score(name, item) for name, item in parts.items() if name not in scores]
 
 
 def _score(name: str, value: Any) -> ScoreValue:

@@ -248,7 +248,6 @@ def test_a_summary_without_an_id_is_nobodys(tmp_path: Path) -> None:
     assert [(row.id, row.uuid) for row in rows_of(path)] == [(2, "u")]
 
 
-@pytest.mark.xfail(strict=True, reason="a score's entry and another score share a name")
 def test_a_score_named_as_the_entry_of_another(tmp_path: Path) -> None:
     """Both are legal in inspect; a name that two have must not stop a build, or hide a log."""
     scores = {"a": {"value": {"x": 2}}, "a.x": {"value": 1}}
@@ -259,7 +258,6 @@ def test_a_score_named_as_the_entry_of_another(tmp_path: Path) -> None:
     assert row.scores["a.x"] in (1.0, 2.0)
 
 
-@pytest.mark.xfail(strict=True, reason="an error of another type than inspect's is left out")
 @pytest.mark.parametrize("told", [{"message": "m"}, 5, ["m"], True])
 def test_an_error_that_is_not_understood_is_no_success(tmp_path: Path, told: Any) -> None:
     members = [body(1, error={"message": "m"}), ("summaries.json", [one(1, "u", error=told)])]
@@ -269,7 +267,6 @@ def test_an_error_that_is_not_understood_is_no_success(tmp_path: Path, told: Any
         assert list(index.reusable(path)) == []
 
 
-@pytest.mark.xfail(strict=True, reason="an error of another type than inspect's is left out")
 @pytest.mark.parametrize("told", ["m", 5, ["m"], True])
 def test_an_error_of_a_body_that_is_not_understood_is_no_success(tmp_path: Path, told: Any) -> None:
     members = [body(1, error=told), ("summaries.json", []), ("header.json", header())]
@@ -367,7 +364,6 @@ _DECLARED = st.none() | st.builds(
 )
 
 
-@pytest.mark.xfail(strict=True, reason="inspect then takes the first metric of the first score")
 def test_the_headline_of_a_score_without_metrics() -> None:
     metric = EvalMetric(name="m", value=0.5)
     scores = [

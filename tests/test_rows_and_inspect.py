@@ -369,7 +369,6 @@ def test_a_uuid_is_read_from_the_newest_log_that_has_it(made: Path) -> None:
             index.read(uuid="none has it")
 
 
-@pytest.mark.xfail(strict=True, reason="`logs` does not ask which log has the newest record")
 def test_logs_and_find_agree_on_the_newest_records(made: Path) -> None:
     with evalindex.open(made) as index:
         held = {row.log for row in index.find(newest="uuid", score="match=C")}

@@ -78,7 +78,7 @@ def command(
     failed = False
     with asked(root, index) as (opened, where):
         answer: Rows[Any] = (opened.logs if of_logs else opened.find)(where, fresh=fresh, **filters)
-        with output(out) as file:
+        with output(out, name="OUT") as file:
             if whole:
                 count, failed = _export_samples(opened, answer, excluded, file, form)
             else:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def output(out: str | None, inputs: Iterable[str] = ()) -> Iterator[BinaryIO]:
+def output(
+    out: str | None, inputs: Iterable[str] = (), *, name: str = "--out"
+) -> Iterator[BinaryIO]:
     """A binary file for results. `-` or None is standard output.
 
     A log, an index, or one of the `inputs` is never overwritten. A device or a pipe is written as
@@ -28,12 +30,14 @@ def output(out: str | None, inputs: Iterable[str] = ()) -> Iterator[BinaryIO]:
         return
     path = os.path.realpath(str(out))
     if path.endswith((".eval", ".db")) or path in map(os.path.realpath, inputs):
-        raise click.UsageError(f"--out {out}: a log, an index or a file of keys is not overwritten")
+        raise click.UsageError(
+            f"{name} {out}: a log, an index or a file of keys is never overwritten"
+        )
     mode = os.stat(path).st_mode if os.path.exists(path) else stat.S_IFREG
     if stat.S_ISDIR(mode):
-        raise click.UsageError(f"--out {out}: it is a folder")
+        raise click.UsageError(f"{name} {out}: it is a folder")
     if stat.S_ISREG(mode):
-        with _renamed(path, str(out)) as file:
+        with _renamed(path, f"{name} {out}") as file:
             yield file
     else:
         with open(path, "wb") as file:
@@ -41,12 +45,12 @@ def output(out: str | None, inputs: Iterable[str] = ()) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _renamed(path: str, out: str) -> Iterator[BinaryIO]:
+def _renamed(path: str, what: str) -> Iterator[BinaryIO]:
     folder, name = os.path.split(path)
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
     except OSError as error:
-        raise click.UsageError(f"--out {out}: {error.strerror}") from None
+        raise click.UsageError(f"{what}: {error.strerror}") from None
     try:
         with open(descriptor, "wb") as file:
             yield file
