@@ -12,26 +12,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from evalindex import documents, records
+from evalindex import documents
 from evalindex.collector import paused
 from evalindex.database.engine import PARSER
 from evalindex.decode import check_identity
 from evalindex.errors import CorruptMember, EvalIndexError, UnsupportedMember
 from evalindex.fetch import fetch
+from evalindex.headers import read_header
 from evalindex.names import CHUNKED_SUFFIX, HEADER, chunked_name, parse_sample_name, sample_name
 from evalindex.records import (
     Contents,
     Counts,
+    Header,
     KnownSummaries,
     SampleColumns,
     ScoreColumns,
     Source,
     Summaries,
 )
+from evalindex.summaries import add_body, add_damage, add_summaries
 
 if TYPE_CHECKING:
     from evalindex.model import Member
-    from evalindex.records import Facts, Header
+    from evalindex.records import Facts
     from evalindex.stores import LogFile
 
     Key = tuple[str, int]
@@ -52,9 +55,9 @@ def read_contents(
     """Read what a log says of itself. Raises `CorruptMember` or `UnsupportedMember`, which name the
     member."""
     start = members.get(HEADER) or members.get(_START)
-    header, metrics = records.Header(), []
+    header, metrics = Header(), []
     if start is not None:
-        header, metrics = _parsed(records.read_header, start, _read(file, start))
+        header, metrics = _parsed(read_header, start, _read(file, start))
     if not summaries:
         return Contents(header, metrics, None)
     with paused():
@@ -140,7 +143,7 @@ class _Reading:
             found = _parsed(documents.read_summaries, member, _read(self._file, member))
             if self._old and any(summary.completed is None for summary in found):
                 self._all_bodies = True
-            collisions += records.add_summaries(facts, found)
+            collisions += add_summaries(facts, found)
         return facts, collisions
 
     def _member_of(self, key: Key) -> Member | None:
@@ -166,9 +169,9 @@ class _Reading:
                     raise data
                 body = documents.read_body(data)
                 check_identity(body.id, body.epoch, *key)
-                records.add_body(facts, key, body)
+                add_body(facts, key, body)
             except (CorruptMember, UnsupportedMember) as error:
-                records.add_damage(facts, key, error.reason)
+                add_damage(facts, key, error.reason)
 
 
 def _rows(

@@ -139,7 +139,10 @@ class _Task:
 
     def take_plans(self, ids: dict[int, str | None]) -> None:
         for rank, log in self.logs:
-            planned = json.loads(ids[rank] or "[]")
+            text = ids[rank]
+            if text is None:
+                continue
+            planned = json.loads(text)
             for epoch in range(1, log.brief.epochs + 1):
                 for id in planned:
                     self.plan.setdefault((str(id), epoch), id)
