@@ -13,20 +13,15 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from evalindex import directory, records
-from evalindex.contents import read_contents
-from evalindex.database.writes import IndexWriter, LogFacts
+from evalindex.database.writes import IndexWriter
 from evalindex.errors import (
-    CorruptMember,
     EvalIndexError,
-    LogNotFound,
     LogUnreadable,
-    NotAnEvalLog,
     RootUnreadable,
-    UnsupportedMember,
     printable,
 )
 from evalindex.home import build_target, named_index
+from evalindex.outcome import LogReader, Outcome
 from evalindex.place import (
     LogLike,
     full_path,
@@ -37,16 +32,13 @@ from evalindex.place import (
 )
 from evalindex.progress import Progress, Silent
 from evalindex.stores import Listed
-from evalindex.stores.local import LocalFile, LocalListing
+from evalindex.stores.local import LocalListing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from evalindex.database.queries import IndexedLog, RootRow
     from evalindex.home import Target
-    from evalindex.model import Version
-    from evalindex.records import Contents
-    from evalindex.zip import Directory
 
 # Reading is a system call or two and parsing holds the GIL: more threads only help cold disks.
 _JOBS = 4
@@ -69,19 +61,6 @@ class BuildReport(NamedTuple):
     indexes: tuple[str, ...]
     failures: tuple[EvalIndexError, ...]
     json_logs: tuple[str, ...]
-
-
-class _Outcome(NamedTuple):
-    """What reading one log gave: facts and rows to store, or a version to record, or nothing."""
-
-    path: str
-    row: IndexedLog | None
-    facts: LogFacts | None = None
-    members: Iterable[tuple[object, ...]] = ()
-    contents: Contents | None = None
-    version: Version | None = None
-    error: EvalIndexError | None = None
-    gone: bool = False
 
 
 def build(
@@ -127,13 +106,6 @@ def build(
                 writer.close()
             tally.indexes.append(file)
     return tally.report()
-
-
-class _Incomplete(Exception):
-    """A log's directory could be read, but not what it says of itself."""
-
-    def __init__(self, outcome: _Outcome) -> None:
-        self.outcome = outcome
 
 
 class _Tally:
@@ -204,15 +176,20 @@ class _Job:
         known = {path: row for path, row in known.items() if is_at_or_below(path, self._below)}
         started = time.time_ns()
         listed, unlisted = self._list(known)
-        self._known = self._writer.summaries(self._root_id)
-        changed = [item for item in listed if not self._is_unchanged(item, known.get(item.path))]
+        reader = LogReader(
+            self._root,
+            self._writer.summaries(self._root_id),
+            full=self._full,
+            summaries=self._summaries,
+        )
+        changed = [item for item in listed if not reader.is_unchanged(item, known.get(item.path))]
         self._tally.unchanged += len(listed) - len(changed)
         there = {item.path for item in listed}
         progress.start(os.path.basename(self._root) or self._root, len(changed))
         for outcome in _in_parallel(
-            jobs, lambda item: self._read(item, known.get(item.path)), changed
+            jobs, lambda item: reader.read(item.path, known.get(item.path)), changed
         ):
-            self._store(outcome)
+            self._store(outcome, reader)
             progress.step()
             if outcome.gone:
                 there.discard(outcome.path)
@@ -252,98 +229,10 @@ class _Job:
         ]
         return listed, set(listing.unlisted)
 
-    def _is_unchanged(self, item: Listed, row: IndexedLog | None) -> bool:
-        return (
-            not self._full
-            and row is not None
-            and row.version is not None
-            and row.version == item.version
-            and self._has_its_rows(item.path)
-        )
-
-    def _has_its_rows(self, path: str) -> bool:
-        """Whether the index has the samples of a log, if it should; not if they were unreadable."""
-        return (path in self._known) == self._summaries
-
-    def _read(self, item: Listed, row: IndexedLog | None) -> _Outcome:
-        location = full_path(self._root, item.path)
-        try:
-            location.encode()
-        except UnicodeEncodeError:
-            error = LogUnreadable("its name is not UTF-8", log=location, hint="rename it")
-            return _Outcome(item.path, None, error=error)
-        for pause in (*directory.PAUSES, None):
-            try:
-                with LocalFile(location) as file:
-                    try:
-                        return self._outcome(item.path, row, file)
-                    except (NotAnEvalLog, _Incomplete) as error:
-                        # An edit in place leaves no end record for a moment.
-                        if pause is None or file.at_rest():
-                            if isinstance(error, _Incomplete):
-                                return error.outcome
-                            raise
-            except EvalIndexError as error:
-                return self._failed(item.path, row, error)
-            time.sleep(pause)
-        raise AssertionError("the last pause is None")
-
-    def _outcome(self, path: str, row: IndexedLog | None, file: LocalFile) -> _Outcome:
-        trusted = row is not None and not self._full and self._has_its_rows(path)
-        known = directory.stored_proof(row) if row is not None and trusted else None
-        proof = None if known is None else directory.prove(known, file)
-        if proof is not None:
-            return _Outcome(path, row, version=proof.version)
-        read = directory.read_directory(file)
-        contents, error = self._contents(path, file, read.directory)
-        members = records.member_rows(read.directory)
-        # Nothing vouches for these bytes yet, so look again behind them (law 1).
-        version = read.proof.version if file.unchanged() else None
-        facts = LogFacts(
-            records.log_state(read.directory),
-            None if error is None else error.reason,
-            version,
-            read.proof.size,
-            read.proof.directory_offset,
-            read.proof.digest,
-            sum(row[1] is not None for row in members),
-            read.directory.superseded,
-            read.directory.odd,
-            time.time_ns(),
-        )
-        outcome = _Outcome(path, row, facts, members, contents, error=error)
-        if error is not None:
-            raise _Incomplete(outcome)
-        return outcome
-
-    def _contents(
-        self, path: str, file: LocalFile, found: Directory
-    ) -> tuple[Contents | None, EvalIndexError | None]:
-        """What the log says of itself; its samples can be read even if that cannot be."""
-        known = None if self._full else self._known.get(path)
-        members = {member.name: member for member in found.members()}
-        try:
-            return read_contents(file, members, summaries=self._summaries, known=known), None
-        except (CorruptMember, UnsupportedMember) as error:
-            error.log = full_path(self._root, path)
-            return None, error
-
-    def _failed(self, path: str, row: IndexedLog | None, error: EvalIndexError) -> _Outcome:
-        error.log = full_path(self._root, path)
-        if isinstance(error, LogNotFound):
-            if not os.path.islink(error.log):
-                return _Outcome(path, row, gone=True)
-            error = LogUnreadable("the link leads nowhere", log=error.log)
-        facts = LogFacts(
-            "unreadable", error.reason, None, None, None, None, 0, 0, 0, time.time_ns()
-        )
-        return _Outcome(path, row, facts, error=error)
-
-    def _store(self, outcome: _Outcome) -> None:
-        if outcome.facts is not None and not self._put(outcome):
-            # Another builder has dropped what was to be kept: read all of it.
-            self._known.pop(outcome.path, None)
-            outcome = self._read(Listed(outcome.path, None, None), None)
+    def _store(self, outcome: Outcome, reader: LogReader) -> None:
+        if not self._put(outcome):
+            # Another builder has dropped what was to be kept.
+            outcome = reader.read_anew(outcome.path)
             self._put(outcome)
         if outcome.error is not None:
             self._tally.fail(outcome.error)
@@ -354,7 +243,7 @@ class _Job:
                 self._writer.refresh(outcome.row.log_id, outcome.version)
             self._tally.unchanged += 1
 
-    def _put(self, outcome: _Outcome) -> bool:
+    def _put(self, outcome: Outcome) -> bool:
         if outcome.facts is None:
             return True
         return self._writer.put(
@@ -393,14 +282,14 @@ def _is_json_log(path: str) -> bool:
 
 
 def _in_parallel(
-    jobs: int, read: Callable[[Listed], _Outcome], items: Sequence[Listed]
-) -> Iterator[_Outcome]:
+    jobs: int, read: Callable[[Listed], Outcome], items: Sequence[Listed]
+) -> Iterator[Outcome]:
     """The outcome of each item, in order; a few are read ahead of the one that is stored."""
     if jobs < 2 or len(items) < 2:
         yield from map(read, items)
         return
     with ThreadPoolExecutor(jobs, thread_name_prefix="evalindex-build") as pool:
-        waiting: deque[Future[_Outcome]] = deque()
+        waiting: deque[Future[Outcome]] = deque()
         for item in items:
             waiting.append(pool.submit(read, item))
             if len(waiting) >= 2 * jobs:

@@ -23,9 +23,12 @@ from inspect_ai.log import (
 )
 
 import evalindex
-from evalindex import documents, records
+from evalindex import documents
 from evalindex.documents import read_body, read_log, read_summaries
 from evalindex.errors import CorruptMember, EvalIndexError
+from evalindex.headers import read_header
+from evalindex.records import Facts
+from evalindex.summaries import add_body, add_summaries
 from tests.builders import encoded, members_by_zipfile, query, sample, sample_member, settle
 
 BIG = 2**70
@@ -106,12 +109,12 @@ def test_a_field_of_a_wrong_type_harms_no_other(kind: Any) -> None:
 def test_wrong_types_in_a_header_harm_no_other_field() -> None:
     for part in ("eval", "results", "stats", "error", "log_updates", "status", "invalidated"):
         for wrong in _WRONG:
-            row, _ = records.read_header(encoded({**header(status="error"), part: wrong}))
+            row, _ = read_header(encoded({**header(status="error"), part: wrong}))
             assert row.task == (None if part == "eval" else "t")
             assert part == "status" or row.status == "error"
     for field in documents.Spec.__struct_fields__:
         for wrong in _WRONG:
-            row, _ = records.read_header(encoded(header(eval={field: wrong})))
+            row, _ = read_header(encoded(header(eval={field: wrong})))
             assert field == "task" or row.task == "t"
             assert field == "model" or row.model == "m"
 
@@ -133,8 +136,8 @@ def test_numbers_beyond_64_bits(tmp_path: Path) -> None:
     assert log_row(path).total_samples is None
     huge = [{"total_tokens": 2**62}] * 4
     many = encoded([{"id": 1, "epoch": 1, "model_usage": dict(zip("abcd", huge, strict=True))}])
-    facts: records.Facts = {}
-    records.add_summaries(facts, read_summaries(many))
+    facts: Facts = {}
+    add_summaries(facts, read_summaries(many))
     assert facts["1", 1].total_tokens == 2**63 - 1
 
 
@@ -205,16 +208,16 @@ _JSON = st.recursive(
 def test_any_json_is_read_or_refused_by_name(document: Any) -> None:
     for text in (json.dumps(document), json.dumps([document]), json.dumps({"eval": document})):
         data = text.encode()
-        for reader in (read_log, read_summaries, read_body, records.read_header):
+        for reader in (read_log, read_summaries, read_body, read_header):
             try:
                 found: Any = reader(data)
             except CorruptMember:
                 continue
             if reader is read_summaries:
-                records.add_summaries({}, found)
+                add_summaries({}, found)
             if reader is read_body:
-                facts: records.Facts = {}
-                records.add_body(facts, (str(found.id), found.epoch), found)
+                facts: Facts = {}
+                add_body(facts, (str(found.id), found.epoch), found)
 
 
 @settings(max_examples=200, deadline=None)
@@ -390,7 +393,7 @@ def check_headline(
         results=EvalResults(scores=scores, headline=resolved),
     )  # fmt: skip
     theirs = headline_metric(log)
-    row, _ = records.read_header(log.model_dump_json().encode())
+    row, _ = read_header(log.model_dump_json().encode())
     ours = (row.headline_scorer, row.headline_score, row.headline_metric, row.headline_value)
     if theirs is None:
         assert ours == (None, None, None, None)
