@@ -55,6 +55,10 @@ WHERE root_id = ? AND length(digest) > 0
 """
 _REFRESH = "UPDATE log SET version = ? WHERE log_id = ?"
 
+_OWNED = [
+    *((table, "log", "log_id") for table in ("member", "metric", "header")),
+    *((table, "header", "summaries_id") for table in ("sample", "score", "summaries")),
+]
 _OBJECTS = "SELECT type, name, sql FROM sqlite_master"
 _PARSER = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'parser'"
 # Rows of an older parser prove nothing any more: neither their version nor their digest can match.
@@ -97,6 +101,7 @@ class IndexWriter:
             self._open()
             if replace_damaged:
                 self._check()
+                self._sweep()
         except NotAnIndex:
             if not (replace_damaged and is_ours(path)):
                 raise
@@ -135,6 +140,15 @@ class IndexWriter:
         except BaseException:
             self._connection.close()
             raise
+
+    def _sweep(self) -> None:
+        """Drop rows that belong to nothing, which a log that is read again would not replace."""
+        with self._transaction() as connection:
+            for table, owner, key in _OWNED:
+                connection.execute(
+                    f"DELETE FROM {table} WHERE {key} NOT IN"
+                    f" (SELECT {key} FROM {owner} WHERE {key} IS NOT NULL)"
+                )
 
     def _migrate(self) -> None:
         from sqlalchemy.exc import DBAPIError

@@ -1,0 +1,415 @@
+"""Answers from rows look at every log: what is new, changed, gone, hidden, unreadable, replaced."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import list_eval_logs
+from inspect_ai.log._file import without_merged_shards
+
+import evalindex
+from evalindex.database import migrate
+from evalindex.database.questions import Question
+from tests.builders import (
+    as_nobody,
+    change_index,
+    in_fork,
+    public_folder,
+    query,
+    sample,
+    together,
+    write_log,
+)
+
+
+def log_of(path: Path, ids: list[int], task: str = "t", **header: Any) -> Path:
+    """A finished log with summaries; sample 1, if there is one, has failed."""
+    summaries = [
+        {
+            **sample(id),
+            "uuid": f"{path.stem}-{id}",
+            "completed": True,
+            "error": "E('x')" if id == 1 else None,
+        }
+        for id in ids
+    ]
+    bodies = [sample(id, uuid=f"{path.stem}-{id}") for id in ids]
+    spec = {
+        "task": task,
+        "model": "m",
+        "config": {},
+        "packages": {"inspect_ai": "0.3.285"},
+        "created": "2026-01-01T00:00:00",
+    }
+    spec |= {"dataset": {"sample_ids": ids}, **header.pop("spec", {})}
+    return write_log(path, bodies, header={"eval": spec, **header}, summaries=summaries)
+
+
+@pytest.fixture(autouse=True)
+def _versions_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", -(10**9))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in "abc":
+        log_of(tmp_path / "logs" / f"{name}.eval", [1, 2, 3])
+    evalindex.build(tmp_path / "logs")
+    return tmp_path / "logs"
+
+
+def keys(rows: Any) -> list[tuple[str, str | int]]:
+    return [(row.path, row.id) for row in rows]
+
+
+ALL = [(f"{name}.eval", id) for name in "abc" for id in (1, 2, 3)]
+
+
+def test_nothing_is_read_of_logs_that_are_as_they_were(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalindex.stores.local.LocalFile.read", None)  # whoever calls it fails
+    with evalindex.open(root) as index:
+        assert keys(index.find()) == ALL
+        assert [row.done for row in index.logs()] == [2, 2, 2]
+        assert keys(index.incomplete()) == [(f"{name}.eval", 1) for name in "abc"]
+        assert index.reusable().total == 6
+
+
+def test_new_changed_and_lost_logs_are_told(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with evalindex.open(root) as index:
+        log_of(root / "sub" / "new.eval", [7])
+        log_of(root / "b.eval", [1, 2, 8])
+        (root / "c.eval").unlink()
+        answer = index.find()
+        assert answer.gone == (str(root / "c.eval"),)
+        assert answer.failures == ()
+        assert answer.total == 7
+        expected = [*ALL[:5], ("b.eval", 8), ("sub/new.eval", 7)]
+        assert keys(answer) == expected
+        assert [row.path for row in index.logs()] == ["a.eval", "b.eval", "sub/new.eval"]
+        assert [row.uuid for row in index.find(id=8)] == ["b-8"]
+        assert index.read(uuid="new-7")["id"] == 7
+        with pytest.raises(evalindex.SampleNotFound, match="b-3"):
+            index.read(uuid="b-3")
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(told) == 2  # once a log
+    assert any("b.eval has changed" in text for text in told)
+    assert any("new.eval is not indexed" in text for text in told)
+
+
+def test_a_log_that_cannot_be_read_stops_no_other(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (root / "b.eval").write_bytes(b"no log")
+    with evalindex.open(root) as index:
+        answer = index.find()
+        assert [type(error) for error in answer.failures] == [evalindex.NotAnEvalLog]
+        assert answer.failures[0].log == str(root / "b.eval")
+        assert keys(answer) == [*ALL[:3], *ALL[6:]]
+        assert "b.eval" in caplog.text
+        for ask in (index.find, index.logs, index.incomplete, index.samples, index.reusable):
+            with pytest.raises(evalindex.NotAnEvalLog):
+                ask(root / "b.eval")
+        # Whether it holds the sample cannot be said.
+        with pytest.raises(evalindex.NotAnEvalLog):
+            index.read(uuid="nobody's")
+        assert index.read(uuid="c-2")["id"] == 2
+
+
+def test_a_log_whose_summaries_are_damaged_is_told_and_its_samples_are_read(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "a.eval", [1, 2])
+    data = bytearray(log.read_bytes())
+    at = data.rindex(b"summaries.json", 0, data.index(b"PK\1\2")) + len(b"summaries.json") + 8
+    data[at] ^= 0xFF
+    log.write_bytes(data)
+    report = evalindex.build(tmp_path)
+    assert (report.indexed, report.unreadable) == (0, 1)
+    assert "summaries.json" in report.failures[0].reason
+    assert evalindex.build(tmp_path).unreadable == 1  # told each time
+    with evalindex.open(tmp_path) as index:
+        assert index.read(log, 2)["id"] == 2
+        answer = index.find()
+        assert list(answer) == []
+        assert [error.log for error in answer.failures] == [str(log)]
+        assert [row.state for row in index.status().logs] == ["fresh"]
+    log_of(log, [1, 2])
+    assert evalindex.build(tmp_path).indexed == 1
+
+
+def test_one_log_that_is_not_there_is_an_error(root: Path) -> None:
+    (root / "b.eval").unlink()
+    with evalindex.open(root) as index:
+        for ask in (index.find, index.logs, index.incomplete, index.samples, index.reusable):
+            with pytest.raises(evalindex.LogNotFound):
+                ask(root / "b.eval")
+        with pytest.raises(evalindex.IndexNotFound):
+            index.find(root.parent.parent / "elsewhere")
+    with evalindex.open(root / "a.eval") as index:
+        assert keys(index.find(root / "a.eval")) == ALL[:3]
+
+
+def test_a_folder_that_cannot_be_listed_is_a_failure(root: Path) -> None:
+    with public_folder() as folder:
+        copy = folder / "logs"
+        shutil.copytree(root, copy)
+        log_of(copy / "closed" / "d.eval", [4])
+        log_of(copy / "e.eval", [5])
+        for path in (copy, *copy.rglob("*")):
+            path.chmod(0o755)
+        evalindex.build(copy)
+        (copy / "closed").chmod(0o700)
+
+        def job() -> tuple[list[tuple[str, str | int]], list[str | None]]:
+            with evalindex.open(copy) as index:
+                answer = index.find()
+                return keys(answer), [error.log for error in answer.failures]
+
+        with evalindex.open(copy) as index:
+            keys(index.find())  # imports what the other user cannot
+        found, failed = as_nobody(job, refused=copy)
+        assert found == [*ALL, ("e.eval", 5)]
+        assert failed == [str(copy / "closed")]
+
+
+def test_an_index_at_rest_is_asked_where_nothing_can_be_written() -> None:
+    with public_folder() as folder:
+        log_of(folder / "a.eval", [1, 2])
+        (folder / "a.eval").chmod(0o644)
+        evalindex.build(folder)
+        with evalindex.open(folder) as index:
+            keys(index.find())
+            keys(index.incomplete())
+
+        def job() -> list[tuple[str, str | int]]:
+            with evalindex.open(folder) as index:
+                return keys(index.find()) + keys(index.incomplete())
+
+        before = sorted(os.listdir(folder))
+        expected = [("a.eval", 1), ("a.eval", 2), ("a.eval", 1)]
+        assert as_nobody(job, refused=folder) == expected
+        assert sorted(os.listdir(folder)) == before
+
+
+def test_a_stale_log_is_refused_if_asked_so(root: Path) -> None:
+    log_of(root / "b.eval", [1, 2, 8])
+    with evalindex.open(root, on_stale="error") as index:
+        answer = index.find()
+        assert [type(error) for error in answer.failures] == [evalindex.StaleLog]
+        assert keys(answer) == [*ALL[:3], *ALL[6:]]
+
+
+def test_an_index_from_before_is_read_and_its_rows_are_refused_by_name(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "a.eval", [1, 2])
+    index_file = tmp_path / "evalindex.db"
+    evalindex.build(tmp_path)
+    members = query(index_file, "SELECT * FROM member")
+    index_file.unlink()
+    connection = sqlite3.connect(index_file, isolation_level=None)
+    migrate.upgrade(connection, "0001")
+    connection.close()
+    connection = sqlite3.connect(index_file, isolation_level=None)
+    connection.execute("INSERT INTO root VALUES (1, '.', 1)")
+    connection.execute(
+        "INSERT INTO log VALUES (1, 1, 'a.eval', 'finished', NULL, ?, NULL, 0, x'00', 2, 0, 0, 1)",
+        (log.stat().st_size,),
+    )
+    marks = ", ".join("?" * len(members[0]))
+    connection.executemany(f"INSERT INTO member VALUES ({marks})", members)
+    connection.close()
+    with evalindex.open(tmp_path) as index:
+        assert index.read(log, 2)["id"] == 2
+        for ask in (index.find, index.logs, index.incomplete, index.reusable):
+            with pytest.raises(evalindex.IndexOutdated, match="evalindex build"):
+                ask()
+    assert evalindex.build(tmp_path).indexed == 1
+    with evalindex.open(tmp_path) as index:
+        assert keys(index.find()) == [("a.eval", 1), ("a.eval", 2)]
+
+
+def shards(folder: Path) -> list[Path]:
+    """Two merged logs, one of them not finished well, with shards from before and after."""
+    made = []
+    for name, status in (("good", "success"), ("bad", "error"), ("twice", "success")):
+        merged = [folder / f"{name}.eval"]
+        if name == "twice":
+            merged.append(folder / "twice-recovered.eval")
+        old = log_of(folder / f"{name}.shards" / "0" / "x.eval", [1], status="success")
+        new = log_of(folder / f"{name}.shards" / "1" / "y.eval", [2], status="success")
+        for n, path in enumerate(merged):
+            log_of(path, [1, 2], status=status)
+            os.utime(path, (2_000_000_000 + 10 * n, 2_000_000_000 + 10 * n))
+        os.utime(old, (1_999_999_990, 1_999_999_990))
+        os.utime(new, (2_000_000_005, 2_000_000_005))
+        made += [*merged, old, new]
+    log_of(folder / "alone.shards" / "0" / "z.eval", [1], status="success")
+    return made
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_shards_are_hidden_behind_their_merged_log_as_inspect_hides_them(
+    tmp_path: Path, built: bool
+) -> None:
+    folder = tmp_path / "logs"
+    log_of(folder / "other.eval", [1])
+    evalindex.build(folder)
+    shards(folder)
+    if built:
+        evalindex.build(folder)
+    listed = list_eval_logs(str(folder))
+    shown = {info.name.removeprefix("file://") for info in without_merged_shards(listed, {})}
+    assert 0 < len(shown) < len(listed)
+    with evalindex.open(folder) as index:
+        answer = index.logs()
+        assert answer.hidden == len(listed) - len(shown)
+        assert {row.log for row in answer} == shown
+        assert {row.log for row in index.find()} == shown
+        # The folder of shards itself shows all that is in it.
+        assert index.logs(folder / "good.shards").total == 2
+
+
+# Builders beside questions
+
+
+def test_rows_that_a_builder_replaces_meanwhile_are_asked_for_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    genuine = Question.moment
+    turns = 0
+
+    def meanwhile(self: Question, log_ids: Any) -> Any:
+        nonlocal turns
+        turns += 1
+        if turns == 1:
+            log_of(root / "a.eval", [5, 6])
+            evalindex.build(root)
+        return genuine(self, log_ids)
+
+    with evalindex.open(root) as index:
+        monkeypatch.setattr(Question, "moment", meanwhile)
+        found = keys(index.find())
+    assert found == [("a.eval", 5), ("a.eval", 6), *ALL[3:]]
+    assert turns == 2
+
+
+def test_rows_that_are_always_replaced_are_an_error_by_name(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    genuine = Question.moment
+
+    def meanwhile(self: Question, log_ids: Any) -> Any:
+        evalindex.build(root, full=True)
+        return genuine(self, log_ids)
+
+    with evalindex.open(root) as index:
+        monkeypatch.setattr(Question, "moment", meanwhile)
+        with pytest.raises(evalindex.IndexBusy):
+            index.find()
+
+
+def test_an_answer_is_taken_as_slowly_as_one_likes(root: Path) -> None:
+    """No transaction is open: a builder may come, and even put another index in its place."""
+    with evalindex.open(root) as index:
+        answer = index.find()
+        first = next(answer)
+        log_of(root / "a.eval", [9])
+        assert in_fork(lambda: evalindex.build(root).indexed) == 1
+        (root / "evalindex.db").unlink()
+        in_fork(lambda: evalindex.build(root).indexed)
+        assert keys([first, *answer]) == ALL
+
+
+def test_threads_share_one_index(root: Path) -> None:
+    failures: list[BaseException] = []
+
+    def ask(index: evalindex.Index) -> None:
+        try:
+            for _ in range(20):
+                assert keys(index.find()) == ALL
+                assert keys(index.incomplete()) == [(f"{name}.eval", 1) for name in "abc"]
+        except BaseException as error:
+            failures.append(error)
+
+    with evalindex.open(root) as index:
+        threads = [threading.Thread(target=ask, args=(index,)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for _ in range(5):
+            evalindex.build(root, full=True)
+        for thread in threads:
+            thread.join()
+    assert failures == []
+
+
+def test_questions_beside_builders_are_answered_right(root: Path) -> None:
+    def job(number: int) -> None:
+        if number < 2:
+            for _ in range(10):
+                evalindex.build(root, full=number == 0)
+            return
+        for _ in range(30):
+            with evalindex.open(root) as index:
+                try:
+                    found = keys(index.find())
+                except evalindex.IndexBusy:
+                    continue
+                assert found == ALL
+
+    together(4, job)
+    rows = "SELECT (SELECT count(*) FROM sample), (SELECT count(*) FROM summaries)"
+    assert query(root / "evalindex.db", rows) == [(9, 3)]
+    with evalindex.open(root) as index:
+        assert index.verify().findings == ()
+
+
+def test_answers_let_go_of_their_connection(root: Path) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    with evalindex.open(root) as index:
+        list(index.find())
+        before = descriptors()
+        asks: list[Callable[[], Any]] = [index.find, index.incomplete, index.reusable, index.logs]
+        for ask in asks:
+            for _ in range(5):
+                list(ask())
+                ask().close()
+                next(ask())
+        assert descriptors() == before
+
+
+# What verify finds
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        ("UPDATE sample SET error = NULL WHERE id = '1'", "rows"),
+        ("UPDATE header SET status = 'error'", "rows"),
+        ("UPDATE sample SET uuid = 'other' WHERE id = '2'", "rows"),
+        ("DELETE FROM sample WHERE id = '2'", "rows"),
+        ("DELETE FROM summaries WHERE summaries_id = 1", "index"),
+        ("INSERT INTO score VALUES (77, 0, 'x', 1, NULL)", "index"),
+        ("INSERT INTO metric VALUES (77, 0, 'x', 'x', NULL, 'x', 1)", "index"),
+        ("DELETE FROM header WHERE log_id = 1", "rows"),
+    ],
+)
+def test_verify_finds_rows_that_are_not_those_of_the_log(
+    root: Path, damage: str, kind: str
+) -> None:
+    with evalindex.open(root) as index:
+        assert index.verify().findings == ()
+    change_index(root / "evalindex.db", damage)
+    with evalindex.open(root) as index:
+        assert kind in {finding.kind for finding in index.verify().findings}
+    evalindex.build(root, full=True)
+    with evalindex.open(root) as index:
+        assert index.verify().findings == ()
