@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING, TypedDict
 
-from evalindex.errors import SampleNotFound, printable
+from evalindex.errors import IndexOutdated, RootUnreadable, SampleNotFound, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -29,8 +31,8 @@ class LogFilters(TypedDict, total=False):
     `task` and `model` are patterns as of the shell (`gpt*`; case counts), `status` is inspect's
     status of the log. `since`: of evals created then or later; a datetime or date (of UTC, if it
     does not say), ISO text, or an age such as `7d`. `newest`: of the attempts of each task, by its
-    `task_id`, only the newest log (`"task"` or `True`), or of samples with one uuid only that of
-    the newest log (`"uuid"`).
+    `task_id`, only the newest log (`"task"` or `True`), or, for `find` and `logs`, of samples with
+    one uuid only that of the newest log (`"uuid"`).
     """
 
     task: str | Collection[str] | None
@@ -73,59 +75,66 @@ class Asks:
 
     def samples(self, log: LogLike, *, fresh: bool = False) -> Iterator[SampleRow]:
         """The samples that a log has now, in the order of its summaries, without reading any."""
-        spot = self._places().locate(log)
-        if spot.root_id is None:
-            from evalindex.listing import list_samples
+        from evalindex.listing import list_samples
 
-            return list_samples(self._healer, spot)
-        return self.find(spot.location, fresh=fresh)
+        spot = self._places().locate(log)
+        if spot.root_id is not None:
+            try:
+                return self.find(spot.location, fresh=fresh)
+            except IndexOutdated:
+                pass  # the log itself will do
+        return list_samples(self._healer, spot)
 
     def find(
         self, where: LogLike | None = None, *, fresh: bool = False, **filters: Unpack[Filters]
     ) -> Rows[SampleRow]:
         """The samples of a folder or log that pass all filters."""
-        from evalindex.find import understood
+        from evalindex.find import find_filters
 
-        return self._asker(where).find(understood(**filters))
+        return self._asker(where).find(find_filters(**filters))
 
     def logs(
         self, where: LogLike | None = None, *, fresh: bool = False, **filters: Unpack[Filters]
     ) -> Rows[LogRow]:
         """The logs of a folder that pass all filters; those that hold such a sample, if a filter
         is about samples."""
-        from evalindex.find import understood
+        from evalindex.find import find_filters
 
-        return self._asker(where).logs(understood(**filters))
+        return self._asker(where).logs(find_filters(**filters))
 
     def incomplete(
         self, where: LogLike | None = None, *, fresh: bool = False, **filters: Unpack[LogFilters]
     ) -> Incomplete:
         """The planned samples of a log that have no record in it to be used again; of a folder,
         over all attempts of each task. Those of the rows that are `recorded` can be read."""
-        from evalindex.find import understood
+        from evalindex.find import find_filters
         from evalindex.incomplete import incomplete
 
-        return incomplete(self._asker(where), understood(**filters))
+        return incomplete(self._asker(where), find_filters(**filters))
 
     def reusable(
         self, where: LogLike | None = None, *, fresh: bool = False, **filters: Unpack[LogFilters]
     ) -> Rows[SampleRow]:
         """The samples that need not be run again, to carry over: of each the newest record."""
-        from evalindex.find import understood
+        from evalindex.find import find_filters
         from evalindex.incomplete import reusable
 
-        return reusable(self._asker(where), understood(**filters))
+        return reusable(self._asker(where), find_filters(**filters))
 
     def _with_uuid(self, log: LogLike | None, uuid: str) -> SampleRow:
-        """The sample with a uuid, from the newest log that has it. Raises `SampleNotFound`, or what
+        """The sample with a uuid, from the newest log that has it and can be read. Raises `SampleNotFound`, or what
         stands in the way of saying so."""
         one_log = self._places().scope(log).one_log
-        if one_log is not None and self._places().locate(one_log).root_id is None:
-            rows = [row for row in self.samples(one_log) if row.uuid == uuid]
-            failures: Sequence[EvalIndexError] = ()
-        else:
+        failures: Sequence[EvalIndexError] = ()
+        try:
+            if one_log is not None and self._places().locate(one_log).root_id is None:
+                raise IndexOutdated("no index knows this log")
             found = self.find(log, uuid=uuid, newest="uuid")
             rows, failures = list(found), found.failures
+        except IndexOutdated:
+            if one_log is None:
+                raise
+            rows = [row for row in self.samples(one_log) if row.uuid == uuid]
         if rows:
             import logging  # not at the top: a cold read does without
 
@@ -139,4 +148,7 @@ class Asks:
     def _asker(self, where: LogLike | None) -> Asker:
         from evalindex.find import Asker
 
-        return Asker(self._healer, self._indexed(), self._places().scope(where))
+        scope = self._places().scope(where)
+        if where is not None and scope.one_log is None and not os.path.isdir(str(scope.location)):
+            raise RootUnreadable("there is no such folder", log=scope.location, code=errno.ENOENT)
+        return Asker(self._healer, self._indexed(), scope)

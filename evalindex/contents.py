@@ -115,6 +115,8 @@ class _Reading:
         counts = _counts(facts, members, self._header)._replace(
             unsummarized=len(unsummarized), collisions=collisions
         )
+        # What bodies said may change without a change of these: it is never taken for theirs.
+        sources = [] if self._all_bodies else sources
         return Summaries(basis, sources, None, samples, scores), counts
 
     def _basis(self) -> bytes:

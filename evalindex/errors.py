@@ -79,6 +79,11 @@ def _revive(kind: type[EvalIndexError], reason: str, state: dict[str, Any]) -> E
     return error
 
 
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
 class SampleNotFound(EvalIndexError, KeyError, IndexError):
     """`missing` holds every key known to be absent, `near` ids of the log that look like them."""
 
@@ -97,7 +102,7 @@ class SampleNotFound(EvalIndexError, KeyError, IndexError):
         if log is None and len(logs) == 1:
             (log,) = logs
         shown = [
-            f"id {key.id!r} epoch {key.epoch}" + ("" if key.log == log else f" of {key.log}")
+            f"id {_short(key.id)} epoch {key.epoch}" + ("" if key.log == log else f" of {key.log}")
             for key in self.missing[:10]
         ]
         if len(self.missing) > 10:

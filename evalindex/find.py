@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta, timezone
 from fnmatch import fnmatchcase
@@ -26,12 +27,15 @@ T = TypeVar("T")
 Newest = Literal["task", "uuid"]
 
 _TRIES = 3
+_MOST_SCORES = 50
 _SCORE = re.compile(r"\s*(.+?)\s*(?:(<=|>=|!=|==|<|>|=)\s*(.*?)\s*)?", re.DOTALL)
+_OPERATOR = re.compile("[<>=]")
+_STATUSES = ("started", "success", "cancelled", "error")
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(min|[smhdw])")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-class Test(NamedTuple):
+class Filter(NamedTuple):
     """The filters of one question, understood."""
 
     tasks: tuple[str, ...]
@@ -63,7 +67,7 @@ class Test(NamedTuple):
         )
 
 
-def understood(
+def find_filters(
     task: str | Collection[str] | None = None,
     model: str | Collection[str] | None = None,
     status: str | Collection[str] | None = None,
@@ -74,24 +78,30 @@ def understood(
     score: str | Collection[str] | None = None,
     since: str | date | datetime | timedelta | None = None,
     newest: Newest | bool | None = None,
-) -> Test:
+) -> Filter:
     """Raises `ValueError` or `TypeError` for a filter that means nothing."""
     if newest not in (None, False, True, "task", "uuid"):
         raise ValueError(f'newest is "task" or "uuid", not {newest!r}')
-    if isinstance(id, str) or not isinstance(id, Collection):
+    if isinstance(id, (str, bytes)) or not isinstance(id, Collection):
         id = () if id is None else (id,)
     errors = ("*",) if error is True else _texts("error", None if error is False else error)
+    scores = _texts("score", score)
+    if len(scores) > _MOST_SCORES:
+        raise ValueError(f"at most {_MOST_SCORES} tests of scores, not {len(scores):,}")
     samples = SampleTest(
         tuple(str(checked_id(one)) for one in id),
         _texts("uuid", uuid),
         errors,
         limit_hit,
-        tuple(map(parsed_score, _texts("score", score))),
+        tuple(map(parsed_score, scores)),
     )
-    return Test(
+    statuses = _texts("status", status)
+    if not set(statuses) <= set(_STATUSES):
+        raise ValueError(f"a log's status is one of {', '.join(_STATUSES)}, not {statuses[0]!r}")
+    return Filter(
         _texts("task", task),
         _texts("model", model),
-        _texts("status", status),
+        statuses,
         None if since is None else parsed_since(since),
         "task" if newest is True else newest or None,
         samples,
@@ -101,6 +111,10 @@ def understood(
 def _texts(name: str, value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
+    if isinstance(value, Mapping):
+        raise TypeError(f"{name} is a text or several, not the mapping {value!r}")
+    if not isinstance(value, Collection):
+        raise TypeError(f"{name} is a text or several, not {value!r}")
     values = (value,) if isinstance(value, str) else tuple(value)
     for one in values:
         if not isinstance(one, str):
@@ -115,6 +129,8 @@ def parsed_score(text: str) -> ScoreTest:
         raise ValueError(f"{text!r} names no score; it is as NAME, NAME<0.5 or NAME=C")
     name, operator, value = match.groups()
     if operator is None:
+        if _OPERATOR.search(name):
+            raise ValueError(f"{text!r} names no score; it is as NAME, NAME<0.5 or NAME=C")
         return ScoreTest(name)
     operator = "=" if operator == "==" else operator
     try:
@@ -127,20 +143,23 @@ def parsed_score(text: str) -> ScoreTest:
 
 
 def parsed_since(since: str | date | datetime | timedelta) -> datetime:
-    now = datetime.now(timezone.utc)
+    try:
+        return _moment(since)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{since!r} is neither a time such as 2026-11-30 nor an age such as 7d"
+        ) from None
+
+
+def _moment(since: str | date | datetime | timedelta) -> datetime:
     if isinstance(since, str):
         match = _AGE.fullmatch(since.strip())
-        if match is not None:
-            since = timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+        if match is None:
+            since = datetime.fromisoformat(since.strip().replace("Z", "+00:00"))
         else:
-            try:
-                since = datetime.fromisoformat(since.strip().replace("Z", "+00:00"))
-            except ValueError:
-                raise ValueError(
-                    f"{since!r} is neither a time such as 2026-11-30 nor an age such as 7d"
-                ) from None
+            since = timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
     if isinstance(since, timedelta):
-        return now - since
+        return datetime.now(timezone.utc) - since
     if not isinstance(since, datetime):
         since = datetime(since.year, since.month, since.day)
     return since if since.tzinfo else since.replace(tzinfo=timezone.utc)
@@ -179,7 +198,7 @@ class Asker:
             raise
 
     def at_one_moment(
-        self, question: Question, test: Test, job: Callable[[list[SurveyedLog]], T]
+        self, question: Question, test: Filter, job: Callable[[list[SurveyedLog]], T]
     ) -> tuple[T, list[SurveyedLog], Survey]:
         """What a job makes of the logs that are meant, while the index still has the rows that
         were proved to hold for them; those logs, and all that was seen."""
@@ -191,10 +210,12 @@ class Asker:
                     continue
                 if self._scope.one_log is not None:
                     _raise_for(self._scope.one_log, seen)
+                for error in seen.failures:
+                    logging.getLogger("evalindex").error("%s", error)
                 return job(logs), logs, seen
         raise IndexBusy("a builder keeps replacing its rows", log=self._reader.path)
 
-    def find(self, test: Test) -> Rows[SampleRow]:
+    def find(self, test: Filter) -> Rows[SampleRow]:
         """The samples that are meant, by log and in the order of each log's summaries."""
         with self.question() as question:
 
@@ -206,11 +227,11 @@ class Asker:
                 sample_row(logs[sample.rank], sample.columns, sample.scores)
                 for sample in question.found()
             )
-            answer = Rows(rows, total, *seen[1:], question.close)
+            answer = Rows(rows, total, *seen[1:4], question.close)
             answer.score_names = question.score_names
             return answer
 
-    def logs(self, test: Test) -> Rows[LogRow]:
+    def logs(self, test: Filter) -> Rows[LogRow]:
         """The logs that are meant; those that hold such a sample, if samples are asked for."""
         with self.question() as question:
 
@@ -224,7 +245,7 @@ class Asker:
 
             rows, _, seen = self.at_one_moment(question, test, select)
             question.close()
-            return Rows(iter(rows), len(rows), *seen[1:])
+            return Rows(iter(rows), len(rows), *seen[1:4])
 
 
 def _raise_for(log: str, seen: Survey) -> None:

@@ -21,7 +21,7 @@ from evalindex.rows import Reason, SampleRow, missing_row, sample_row
 
 if TYPE_CHECKING:
     from evalindex.database.questions import Question, Standing
-    from evalindex.find import Asker, Test
+    from evalindex.find import Asker, Filter
     from evalindex.survey import SurveyedLog
 
 Key = tuple[str, int]
@@ -73,7 +73,7 @@ class Incomplete(Rows[SampleRow]):
             return ""
         if len(self.tasks) > 1:
             raise EvalIndexError(
-                f"this is about {len(self.tasks)} tasks", hint="name one log, or one task"
+                f"this is about {len(self.tasks)} tasks, by their task_id", hint="name one log"
             )
         task = self.tasks[0]
         wrong = [id for id in ids if not _is_plain(str(id), task.task or "")]
@@ -88,7 +88,7 @@ class Incomplete(Rows[SampleRow]):
                 log=task.log,
                 hint="the format keys can",
             )
-        return f"--sample-id {shlex.quote(','.join(map(str, ids)))}"
+        return f"--sample-id {','.join(map(str, ids))}"
 
 
 def _is_plain(id: str, task: str) -> bool:
@@ -96,8 +96,10 @@ def _is_plain(id: str, task: str) -> bool:
     shell patterns, and takes the name of a task before a colon away."""
     prefix, colon, _ = id.partition(":")
     names = {task.lower(), task.rpartition("/")[2].lower()}
-    special = any(c.isspace() or c in ",*?[" or not c.isprintable() for c in id)
-    return bool(id) and not special and not (colon and prefix.lower() in names)
+    special = any(c in ",*?[" for c in id)
+    # A shell does not take quotes away from what a command printed.
+    plain = shlex.quote(id) == id
+    return plain and not special and not (colon and prefix.lower() in names)
 
 
 def _normalised(id: str | int) -> str:
@@ -160,12 +162,16 @@ class _Task:
         invalidated = {one.uuid for one in everything if one.invalidated and one.uuid}
         newest: dict[Key, Standing] = {}
         for one in everything:
-            if one.uuid in invalidated:
-                one = one._replace(invalidated=1)
             key = one.id, one.epoch
-            newest.setdefault(key, one)
-            if not (one.failed or one.invalidated):
+            before = newest.setdefault(key, one)
+            if one.uuid in invalidated:
+                if one.invalidated and not before.invalidated and before.uuid == one.uuid:
+                    newest[key] = one  # it says itself why it is bad
+            elif not (one.failed or one.invalidated):
                 self.reusable.setdefault(key, one)
+        for key, one in newest.items():
+            if one.uuid in invalidated:
+                newest[key] = one._replace(invalidated=1)
         plan = self.plan
         if not self.is_known:  # whatever was recorded belongs to it
             plan = {**dict.fromkeys(newest, ""), **plan}
@@ -190,7 +196,7 @@ class _Task:
         )
 
 
-def incomplete(asker: Asker, test: Test) -> Incomplete:
+def incomplete(asker: Asker, test: Filter) -> Incomplete:
     """The planned samples that have no reusable record, over the attempts of each task."""
     with asker.question() as question:
 
@@ -222,14 +228,14 @@ def incomplete(asker: Asker, test: Test) -> Incomplete:
                         yield row._replace(reason=_reason(record))
 
         total = sum(len(task.to_run) for task in tasks)
-        answer = Incomplete(rows(), total, *seen[1:], question.close)
+        answer = Incomplete(rows(), total, *seen[1:4], question.close)
         answer.score_names = question.score_names
         answer.tasks = tuple(task.progress() for task in tasks)
         answer._plans = [dict.fromkeys(task.plan.values()) for task in tasks]
         return answer
 
 
-def reusable(asker: Asker, test: Test) -> Rows[SampleRow]:
+def reusable(asker: Asker, test: Filter) -> Rows[SampleRow]:
     """The samples that need not be run again, of each task the newest record of each."""
     with asker.question() as question:
 
@@ -246,7 +252,7 @@ def reusable(asker: Asker, test: Test) -> Rows[SampleRow]:
             sample_row(logs[sample.rank], sample.columns, sample.scores)
             for sample in question.found()
         )
-        answer = Rows(rows, total, *seen[1:], question.close)
+        answer = Rows(rows, total, *seen[1:4], question.close)
         answer.score_names = question.score_names
         return answer
 

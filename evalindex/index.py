@@ -13,7 +13,7 @@ from evalindex.budget import Budget
 from evalindex.database.queries import IndexReader
 from evalindex.errors import IndexClosed, IndexNotFound, LogNotFound, NotAnEvalLog
 from evalindex.heal import Healer, OnStale
-from evalindex.home import CONVERT_HINT, find_index, named_index
+from evalindex.home import CONVERT_HINT, INDEX_NAME, find_index, named_index
 from evalindex.place import Places, spelled
 
 if TYPE_CHECKING:
@@ -51,14 +51,29 @@ def open(
         base = os.path.realpath(path)
         index = named_index(None) or find_index(base)
         if index is None:
-            raise IndexNotFound(
-                "nothing is indexed here", log=path, hint="run `evalindex build` on this folder"
-            )
+            raise IndexNotFound("nothing is indexed here", log=path, hint=_hint_below(base))
+    elif not os.path.lexists(path) and not path.endswith((".db", ".eval", ".json")):
+        raise IndexNotFound("there is no such folder, log or index", log=path)
     elif path.endswith(".json"):
         raise NotAnEvalLog("it is no .eval log", log=path, hint=CONVERT_HINT)
     elif path.endswith(".eval"):
         base, index = _around(path)
     return Index(index, base, on_stale, _budget(concurrency, max_bytes))
+
+
+def _hint_below(folder: str) -> str:
+    try:
+        below = [
+            entry.name
+            for entry in os.scandir(folder)
+            if entry.is_dir() and os.path.exists(os.path.join(entry.path, INDEX_NAME))
+        ]
+    except OSError:
+        below = []
+    if not below:
+        return "run `evalindex build` on this folder"
+    names = ", ".join(sorted(below)[:3]) + (" ..." if len(below) > 3 else "")
+    return f"there are indexes in {names}; `evalindex build` makes one of this folder"
 
 
 def open_log(log: LogLike) -> Index:

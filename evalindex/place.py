@@ -227,24 +227,24 @@ class Scope:
     def __init__(self, location: str | None, one_log: str | None = None) -> None:
         """`location` is a full path, `one_log` the same if it is that of a log; None is
         everything."""
-        self._location = location
+        self.location = location
         self.one_log = one_log
 
     def parts(self, roots: list[Root]) -> list[tuple[Root, str]]:
         """The roots that are meant, and the path in each to which the question is confined."""
-        if self._location is None:
+        if self.location is None:
             return [(root, "") for root in roots]
         parts = []
         for root in roots:
-            below = path_below(self._location, root.location)
+            below = path_below(self.location, root.location)
             if below is not None:
                 parts.append((root, below))
-            elif path_below(root.location, self._location) is not None:
+            elif path_below(root.location, self.location) is not None:
                 parts.append((root, ""))
         if not parts:
             raise IndexNotFound(
                 "the index knows nothing of this place",
-                log=self._location,
+                log=self.location,
                 hint="run `evalindex build` on it",
             )
         return parts

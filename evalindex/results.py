@@ -29,6 +29,7 @@ class Rows(Iterator[R], Generic[R]):
     #: Of an answer of samples: the names of their scores, and whether all values are numbers.
     score_names: Callable[[], dict[str, bool]] | None = None
     _with_reason = False
+    _closed = False
 
     def __init__(
         self,
@@ -46,10 +47,16 @@ class Rows(Iterator[R], Generic[R]):
         self.gone = tuple(gone)
         self.hidden = hidden
 
+    def __repr__(self) -> str:
+        failed = f", {len(self.failures)} failures" if self.failures else ""
+        return f"<evalindex.{type(self).__name__} of {self.total:,} rows{failed}>"
+
     def __iter__(self) -> Rows[R]:
         return self
 
     def __next__(self) -> R:
+        if self._closed:
+            raise StopIteration
         try:
             return next(self._rows)
         except BaseException:
@@ -58,6 +65,7 @@ class Rows(Iterator[R], Generic[R]):
 
     def close(self) -> None:
         """Let go of what is behind the rows that were not taken."""
+        self._closed = True
         close, self._close = self._close, None
         if close is not None:
             close()
@@ -84,6 +92,7 @@ class Rows(Iterator[R], Generic[R]):
         from evalindex.export import log_columns, sample_columns
 
         if self.score_names is not None:
-            return sample_columns(self.score_names(), reason=self._with_reason), self
+            names = {} if self._closed else self.score_names()
+            return sample_columns(names, reason=self._with_reason), self
         logs = cast("list[LogRow]", list(self))
         return log_columns(logs), logs

@@ -30,7 +30,7 @@ def add_summaries(facts: Facts, summaries: Iterable[Summary]) -> int:
             continue
         integer = id is not summary.id
         before = facts.get(key)
-        if before is not None and before.integer is not integer:
+        if before is not None and before.integer != integer:
             collisions += 1
         error = summary.error
         if error is not None and type(error) is not str:
@@ -110,7 +110,8 @@ def _error_text(error: Any) -> str:
 
 
 def _tokens(usage: dict[str, Usage]) -> int:
-    return min(sum([used.total_tokens for used in usage.values()]), 2**63 - 1)
+    total = sum([used.total_tokens for used in usage.values()])
+    return max(-(2**63), min(total, 2**63 - 1))
 
 
 def _input(input: Any) -> str | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evalindex.contents import read_contents
 from evalindex.database.questions import Brief, FoundLog
-from evalindex.directory import PAUSES, read_directory
+from evalindex.directory import PAUSES, read_directory, stored_proof
 from evalindex.errors import EvalIndexError, LogNotFound, LogUnreadable, RootUnreadable
 from evalindex.names import HEADER
 from evalindex.place import Root, Scope, Spot, full_path, roots_of
@@ -78,8 +78,6 @@ def survey(healer: Healer, reader: IndexReader, question: Question, scope: Scope
         job.look(root, below)
     logs = {log.location: log for log in sorted(job.logs, key=lambda log: log.location)}
     shown = [log for log in logs.values() if not _is_hidden(log, logs)]
-    for error in job.failures:
-        logging.getLogger("evalindex").error("%s", error)
     return Survey(shown, tuple(job.failures), tuple(sorted(job.gone)), len(logs) - len(shown))
 
 
@@ -163,7 +161,7 @@ class _Survey:
         def read(_: LogInCall, file: LocalFile, proved: Known) -> None:
             if (
                 known is None
-                or proved.log_id != known.row.log_id
+                or not _is_same(proved, known)
                 or not self._take(known, spot, file.modified, now)
             ):
                 members = proved.members()
@@ -176,6 +174,17 @@ class _Survey:
     def _add(self, spot: Spot, members: Mapping[str, Member], file: LogFile, now: float) -> None:
         log, summaries = read_log(spot, members, file, now)
         self.logs.append(log._replace(summaries_id=self._question.add(summaries)))
+
+
+def _is_same(proved: Known, known: FoundLog) -> bool:
+    """Whether what was proved are the rows that the question sees: it has its own connection, and
+    the index file may have been replaced meanwhile, so ids alone do not tell."""
+    stored = stored_proof(known.row)
+    return (
+        proved.log_id == known.row.log_id
+        and stored is not None
+        and proved.proof[1:] == stored[1:]
+    )
 
 
 def read_log(

@@ -95,6 +95,10 @@ def task_of(logs: Iterable[Truth]) -> Task:
     reusable: dict[Key, tuple[Truth, EvalSample]] = {}
     for key, log, record in records:
         newest.setdefault(key, (log, record))
+        # Of copies of an invalidated record, one that says so itself.
+        same = newest[key][1].uuid == record.uuid and record.uuid in invalid
+        if same and newest[key][1].invalidation is None and record.invalidation is not None:
+            newest[key] = log, record
         # inspect_ai/_eval/task/run.py, classify: neither an error nor invalidated
         bad = record.error is not None or record.invalidation is not None
         if not bad and record.uuid not in invalid:
@@ -268,8 +272,8 @@ def test_an_invalid_record_stays_so_in_an_attempt_that_took_it_over(tmp_path: Pa
             _attempt(folder / f"{number}.eval", [body], number, invalidated=number == invalid)
         evalindex.build(folder)
         with evalindex.open(folder) as index:
-            newest = str(folder / "1.eval")
-            assert told(index.incomplete()) == [(newest, "q", 1, "invalidated")]
+            bad = str(folder / f"{invalid}.eval")  # whose record says why
+            assert told(index.incomplete()) == [(bad, "q", 1, "invalidated")]
             assert list(index.reusable()) == []
             other = folder / f"{1 - invalid}.eval"  # by itself, it knows nothing of that
             assert list(index.incomplete(other)) == []

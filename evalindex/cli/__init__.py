@@ -49,8 +49,12 @@ def main() -> NoReturn:
     try:
         if sys.stdout is None:  # closed by whoever started us
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        code = cli.main(standalone_mode=False)
+        # Not click's own main, for which a closed pipe is a failure.
+        with cli.make_context("evalindex", sys.argv[1:]) as context:
+            code = cli.invoke(context)
         sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalindex.find import understood
+from evalindex.find import find_filters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ _LOG_OPTIONS = (
         multiple=True,
         help="The log's status: success, error, cancelled, started.",
     ),
-    click.option("--since", metavar="TIME", help="Created since: 2026-11-30, or an age as 7d."),
+    click.option("--since", metavar="TIME", help="Created since: 2026-11-30, or an age: 12h, 7d."),
     click.option("--newest", is_flag=True, help="Only the newest log of each task, by task_id."),
     click.option("--newest-uuid", is_flag=True, help="Of one uuid only the newest log's sample."),
 )
@@ -61,7 +61,7 @@ def _with_options(
             filters["newest"] = "uuid"
         filters = {name: value for name, value in filters.items() if value}
         try:
-            understood(**filters)
+            find_filters(**filters)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         return command(filters=filters, **given)

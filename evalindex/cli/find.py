@@ -10,8 +10,9 @@ import click
 
 from evalindex.cli.answers import asked, code_of, first_line, scores_text
 from evalindex.cli.filters import filter_options
-from evalindex.cli.options import index_option, quiet_option
+from evalindex.cli.options import index_option, is_quiet, quiet_option
 from evalindex.cli.text import table
+from evalindex.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +42,8 @@ def command(
     """List the samples in ROOT or LOG (without it, in the current folder) that pass all filters,
     from the index alone. Alternatives are given by the same option several times.
 
-    Patterns are as in the shell. Logs that are new or have changed are read, so that the answer
-    holds for the logs as they are now.
+    Patterns are as in the shell, and case counts. Logs that are new or have changed are read, so
+    that the answer holds for the logs as they are now.
 
     \b
     Example: evalindex find logs/ --task gsm8k --error "*Timeout*"
@@ -50,6 +51,8 @@ def command(
     """
     with asked(root, index) as (opened, where):
         answer = opened.find(where, fresh=fresh, **filters)
+        if filters.get("score") and not answer.total and not is_quiet():
+            _tell_scores(opened.find(where, **{**filters, "score": None}))
         if count:
             click.echo(answer.total)
             answer.close()
@@ -69,10 +72,23 @@ def _print(answer: Rows[SampleRow], form: str | None) -> None:
         answer.write(sys.stdout.buffer, "csv")
     elif answer.total:
         header = ("log", "id", "epoch", "scores", "tokens", "outcome")
-        for line in table(header, _cells(answer), right=(2, 4)):
+        for line in table(header, _cells(answer), right=(2, 4), paths=(0,)):
             click.echo(line)
     else:
         click.echo("no such sample", err=True)
+
+
+def _tell_scores(others: Rows[SampleRow]) -> None:
+    """Which scores there are, where a test of scores has found nothing."""
+    assert others.score_names is not None
+    names = [
+        f"{name} ({'numbers' if numbers else 'text'})"
+        for name, numbers in others.score_names().items()
+    ]
+    others.close()
+    if names:
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        click.echo(printable(f"note: the scores here are {', '.join(names[:10])}{more}"), err=True)
 
 
 def _cells(rows: Iterator[SampleRow]) -> Iterator[tuple[str, ...]]:

@@ -42,7 +42,7 @@ def command(
         elif answer.total:
             rows = sorted(answer, key=lambda row: row.created or "")
             header = ("created", "task", "model", "status", "done", "errors", "metric", "log")
-            for line in table(header, map(_cells, rows), right=(0, 4, 5)):
+            for line in table(header, map(_cells, rows), right=(0, 4, 5), paths=(7,)):
                 click.echo(line)
         else:
             click.echo("no such log", err=True)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _SURVEYED = 1_000  # rows
+_LONGEST, _NARROWEST = 200, 6  # characters of a cell
 
 
 def plural(count: int, noun: str) -> str:
@@ -37,23 +38,35 @@ def age(seconds: float) -> str:
 
 
 def table(
-    header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Iterable[int] = (),
+    paths: Iterable[int] = (),
 ) -> Iterator[str]:
-    """Lines of columns as wide as their longest cell; cells and lines are cut to fit a terminal.
+    """Lines of columns as wide as their longest cell, the widest cut so that all fit a terminal.
 
-    `right` are the columns to align at their right. Of very many rows the first tell the widths.
+    `right` are the columns to align at their right; of `paths` the end is kept. Of very many rows
+    the first tell the widths.
     """
-    width = shutil.get_terminal_size((10_000, 24)).columns
-    aligned = frozenset(right)
-    cells = ([_cut(printable(cell), max(20, width // 3)) for cell in row] for row in rows)
-    first = [[printable(cell) for cell in header], *islice(cells, _SURVEYED)]
+    aligned, ends = frozenset(right), frozenset(paths)
+    cells = ([_cut(printable(cell), _LONGEST) for cell in row] for row in rows)
+    first = [list(header), *islice(cells, _SURVEYED)]
     widths = [max(len(row[column]) for row in first) for column in range(len(header))]
+    room = shutil.get_terminal_size((_LONGEST * len(header), 24)).columns - 2 * (len(header) - 1)
+    while sum(widths) > room and max(widths) > _NARROWEST:
+        widest = max(widths)
+        widths[widths.index(widest)] = max(_NARROWEST, widest - (sum(widths) - room), widest - 8)
     for row in chain(first, cells):
-        line = "  ".join(
-            cell.rjust(widths[n]) if n in aligned else cell.ljust(widths[n])
+        parts = [
+            _cut(cell[::-1], widths[n])[::-1] if n in ends else _cut(cell, widths[n])
             for n, cell in enumerate(row)
-        )
-        yield _cut(line.rstrip(), width)
+        ]
+        parts = [
+            part.rjust(widths[n]) if n in aligned else part.ljust(widths[n])
+            for n, part in enumerate(parts)
+        ]
+        yield "  ".join(parts).rstrip()
 
 
 def _cut(text: str, width: int) -> str:

@@ -7,6 +7,7 @@ SQLite connections too, and a builder elsewhere would take the index for unused.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -130,6 +131,8 @@ def naming_errors(path: str, *, writing: bool = False) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _named(error, path, writing) from error
+    except json.JSONDecodeError as error:
+        raise damaged(path, "JSON in it cannot be parsed") from error
     except UnicodeDecodeError as error:  # of a message that quotes what is in the file
         raise damaged(path, "text in it is no UTF-8") from error
 

@@ -69,13 +69,19 @@ SELECT user_version, (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'parse
 FROM pragma_user_version, pragma_page_count, pragma_page_size
 """
 
-_FAULTS = """
+_FAULTS = [
+    """
 SELECT 'log ' || log_id || ' belongs to no root' FROM log
 WHERE root_id NOT IN (SELECT root_id FROM root)
 UNION ALL
 SELECT DISTINCT 'members of log ' || log_id || ', which is not there' FROM member
 WHERE log_id NOT IN (SELECT log_id FROM log)
 UNION ALL
+SELECT 'log ' || log_id || ' has ' || count(epoch) || ' samples, not ' || samples
+FROM log LEFT JOIN member USING (log_id) GROUP BY log_id HAVING count(epoch) <> samples
+""",
+    # Since schema 2.
+    """
 SELECT DISTINCT 'header or metrics of log ' || log_id || ', which is not there' FROM (
   SELECT log_id FROM header UNION SELECT log_id FROM metric)
 WHERE log_id NOT IN (SELECT log_id FROM log)
@@ -87,10 +93,8 @@ WHERE summaries_id NOT IN (SELECT summaries_id FROM header WHERE summaries_id IS
 UNION ALL
 SELECT 'log ' || log_id || ' has samples ' || summaries_id || ', which are not there' FROM header
 WHERE summaries_id NOT IN (SELECT summaries_id FROM summaries)
-UNION ALL
-SELECT 'log ' || log_id || ' has ' || count(epoch) || ' samples, not ' || samples
-FROM log LEFT JOIN member USING (log_id) GROUP BY log_id HAVING count(epoch) <> samples
-"""
+""",
+]
 
 _MEMBERS = """
 SELECT name, flags, method, crc32, compressed_size, uncompressed_size, header_offset
@@ -183,7 +187,9 @@ class IndexReader:
         with self._transaction() as connection:
             faults = [row[0] for row in connection.execute("PRAGMA integrity_check")]
             if faults == ["ok"]:
-                faults = [row[0] for row in connection.execute(_FAULTS)]
+                (schema,) = connection.execute("PRAGMA user_version").fetchone()
+                statements = _FAULTS if schema > 1 else _FAULTS[:1]
+                faults = [row[0] for text in statements for row in connection.execute(text)]
         return faults
 
     def roots(self) -> list[RootRow]:
@@ -194,12 +200,12 @@ class IndexReader:
     def logs(self, root_id: int) -> list[IndexedLog]:
         """All logs of a root."""
         with self._transaction() as connection:
-            return [log_row(row) for row in connection.execute(LOGS, (root_id,))]
+            return [indexed_log(row) for row in connection.execute(LOGS, (root_id,))]
 
     def log(self, root_id: int, path: str) -> IndexedLog | None:
         with self._transaction() as connection:
             row = connection.execute(_LOG, (root_id, path)).fetchone()
-        return None if row is None else log_row(row)
+        return None if row is None else indexed_log(row)
 
     def find(
         self,
@@ -241,14 +247,14 @@ class IndexReader:
             if row is None:
                 return None
             members = {m[0]: _member(m) for m in connection.execute(_MEMBERS, (row[0],))}
-        return log_row(row), members
+        return indexed_log(row), members
 
 
 # SQLite checks the types of a STRICT table when it writes, not when it reads: a damaged page can
 # hold anything.
 
 
-def log_row(row: tuple[Any, ...]) -> IndexedLog:
+def indexed_log(row: tuple[Any, ...]) -> IndexedLog:
     found = IndexedLog(*row)
     proof = (type(found.size), type(found.directory_offset), type(found.digest))
     if proof not in _PROOF_TYPES or not isinstance(found.version, (str, _NoneType)):
@@ -282,7 +288,7 @@ def _find(
     members = {
         row[LOG_WIDTH]: _member(row[LOG_WIDTH:]) for row in rows if row[LOG_WIDTH + 1] is not None
     }
-    return log_row(rows[0][:LOG_WIDTH]), members
+    return indexed_log(rows[0][:LOG_WIDTH]), members
 
 
 def _after_fork() -> None:

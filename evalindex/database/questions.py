@@ -8,19 +8,21 @@ open, no builder waits, and memory stays small.
 
 from __future__ import annotations
 
+import json
 import re
+import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import translate
-from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evalindex.database.engine import naming_errors, open_for_reading
-from evalindex.database.queries import LOG_COLUMNS, LOG_WIDTH, IndexedLog, log_row
+from evalindex.database.queries import LOG_COLUMNS, LOG_WIDTH, IndexedLog, indexed_log
 from evalindex.database.rows import SAMPLE_COLUMNS, add_samples
 from evalindex.errors import IndexOutdated
+from evalindex.names import can_exist
 from evalindex.records import Header, Metric, ScoreValue
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ _SAMPLE_IDS = """
 SELECT log_id, sample_ids FROM header WHERE log_id IN (SELECT value FROM json_each(?))
 """
 _THERE = "SELECT count(*) FROM log WHERE log_id IN (SELECT value FROM json_each(?))"
+_INTEGER = SAMPLE_COLUMNS.index("integer")
 _FOUND = f"a.rank, a.age, s.summaries_id, {', '.join(f's.{name}' for name in SAMPLE_COLUMNS)}"
 _SCHEMAS = ("main", "temp")
 
@@ -146,7 +149,6 @@ class Question:
                 log=path,
                 hint="run `evalindex build` to bring it up to date",
             )
-        self._connection.create_function("matches", 2, _matches, deterministic=True)
 
     def close(self) -> None:
         self._connection.close()
@@ -162,7 +164,7 @@ class Question:
             rows = self._connection.execute(_LOGS, (root_id,)).fetchall()
             return [
                 FoundLog(
-                    log_row(row[:LOG_WIDTH]),
+                    indexed_log(row[:LOG_WIDTH]),
                     row[LOG_WIDTH],
                     None if row[LOG_WIDTH + 1] is None else Brief(*row[LOG_WIDTH + 1 :]),
                 )
@@ -218,6 +220,9 @@ class Question:
         """Find samples, within a moment, for `found` to give; how many there are. `newest` leaves
         only the newest of those that have one uuid."""
         self._ask(asked)
+        if test.errors:
+            matcher = re.compile("|".join(map(translate, test.errors))).match
+            self._connection.create_function("matches", 1, lambda text: bool(matcher(text)))
         conditions, values = _conditions(test)
         self._collect("found", _FOUND, ["s.bytes IS NOT NULL", *conditions], values)
         if newest:
@@ -278,6 +283,8 @@ class Question:
                 while owner is not None and owner < number:
                     owner, group = next(scores, (None, iter(())))
                 mine = [ScoreValue(*score[1:]) for score in group] if owner == number else []
+                if columns[_INTEGER] and not columns[0].removeprefix("-").isdecimal():
+                    raise sqlite3.DatabaseError("a sample's row is not as it should be")
                 yield FoundSample(rank, tuple(columns), mine)
 
     def score_names(self) -> dict[str, bool]:
@@ -334,15 +341,16 @@ def _conditions(test: SampleTest) -> tuple[list[str], list[object]]:
     values: list[object] = []
     for column, wanted in (("id", test.ids), ("uuid", test.uuids)):
         if wanted:
-            conditions.append(f"s.{column} IN ({', '.join('?' * len(wanted))})")
-            values += wanted
+            conditions.append(f"s.{column} IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps([text for text in wanted if can_exist(text, 1)]))
     if test.errors:
-        tests = " OR ".join(["matches(s.error, ?)"] * len(test.errors))
-        conditions.append(f"s.error IS NOT NULL AND ({tests})")
-        values += test.errors
+        conditions.append("s.error IS NOT NULL AND matches(s.error)")
     if test.limit_hit is not None:
         conditions.append(f"s.limit_type IS {'NOT ' if test.limit_hit else ''}NULL")
     for score in test.scores:
+        if not (can_exist(score.name, 1) and can_exist(score.text, 1)):
+            conditions.append("0")  # SQL cannot hold such a text, so nothing has it
+            continue
         condition, more = _score_condition(score)
         conditions.append(
             "(s.summaries_id, s.position) IN (SELECT c.summaries_id, c.position FROM temp.asked"
@@ -368,12 +376,3 @@ def _score_condition(test: ScoreTest) -> tuple[str, list[object]]:
 
 def _json(numbers: Iterable[int]) -> str:
     return f"[{','.join(map(str, numbers))}]"
-
-
-@lru_cache(maxsize=100)
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(translate(text))
-
-
-def _matches(text: str, pattern: str) -> bool:
-    return _pattern(pattern).match(text) is not None
