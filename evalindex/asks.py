@@ -122,8 +122,8 @@ class Asks:
         return reusable(self._asker(where), find_filters(**filters))
 
     def _with_uuid(self, log: LogLike | None, uuid: str) -> SampleRow:
-        """The sample with a uuid, from the newest log that has it and can be read. Raises `SampleNotFound`, or what
-        stands in the way of saying so."""
+        """The sample with a uuid, from the newest log that has it and can be read. Raises
+        `SampleNotFound`, or what stands in the way of saying so."""
         one_log = self._places().scope(log).one_log
         failures: Sequence[EvalIndexError] = ()
         try:

@@ -218,7 +218,9 @@ def _leniently(document: Any, kind: type[S]) -> S:
     for field in msgspec.structs.fields(kind):
         if field.name in document:
             try:
-                found[field.name] = _fitting(_encodable(document[field.name]), field.type)
+                value = _fitting(_encodable(document[field.name]), field.type)
+                if value == value:  # SQL has no NaN
+                    found[field.name] = value
             except (CorruptMember, *_REFUSED):
                 continue
     try:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -156,8 +157,9 @@ def sample_columns(score_names: dict[str, bool], *, reason: bool) -> list[Column
 def log_columns(logs: Iterable[LogRow]) -> list[Column]:
     """The columns of these rows of logs, one for each metric among them."""
     taken = {column.name for column in _LOG}
-    names = dict.fromkeys(name for log in logs for name in _metrics(log))
-    metrics = [_metric_column(name) for name in names if name not in taken]
+    values = {log.log: _metrics(log) for log in logs}
+    names = dict.fromkeys(name for found in values.values() for name in found)
+    metrics = [_metric_column(name, values) for name in names if name not in taken]
     return [*_LOG, *metrics, *_LOG_BEHIND_SCORES]
 
 
@@ -172,17 +174,18 @@ def _score_column(name: str, is_number: bool) -> Column:
     return Column(f"score_{name}", "text", text)
 
 
-def _metric_column(name: str) -> Column:
-    return Column(name, "number", lambda row: _metrics(row).get(name))
+def _metric_column(name: str, values: Mapping[str, Mapping[str, float | None]]) -> Column:
+    return Column(name, "number", lambda row: values[row.log].get(name))
 
 
 def _metrics(log: LogRow) -> dict[str, float | None]:
     """The metrics by the names that inspect gives their columns (`eval_log_scores_dict`): the
     reducer is named only where names would be the same without it."""
     keys = [(metric.score, metric.metric) for metric in log.metrics]
+    counts = Counter(keys)
     found: dict[str, float | None] = {}
     for metric, key in zip(log.metrics, keys, strict=True):
-        reducer = metric.reducer if keys.count(key) > 1 else None
+        reducer = metric.reducer if counts[key] > 1 else None
         score = metric.score if reducer is None else f"{metric.score}_{reducer}"
         found[f"score_{score}_{metric.metric}"] = metric.value
     return found

@@ -198,13 +198,13 @@ class Asker:
             raise
 
     def at_one_moment(
-        self, question: Question, test: Filter, job: Callable[[list[SurveyedLog]], T]
+        self, question: Question, filter: Filter, job: Callable[[list[SurveyedLog]], T]
     ) -> tuple[T, list[SurveyedLog], Survey]:
         """What a job makes of the logs that are meant, while the index still has the rows that
         were proved to hold for them; those logs, and all that was seen."""
         for _ in range(_TRIES):
             seen = survey(self._healer, self._reader, question, self._scope)
-            logs = test.chosen(seen.logs)
+            logs = filter.chosen(seen.logs)
             with question.moment(log.log_id for log in logs if log.log_id is not None) as holds:
                 if not holds:
                     continue
@@ -215,14 +215,14 @@ class Asker:
                 return job(logs), logs, seen
         raise IndexBusy("a builder keeps replacing its rows", log=self._reader.path)
 
-    def find(self, test: Filter) -> Rows[SampleRow]:
+    def find(self, filter: Filter) -> Rows[SampleRow]:
         """The samples that are meant, by log and in the order of each log's summaries."""
         with self.question() as question:
 
             def select(logs: list[SurveyedLog]) -> int:
-                return question.find(asked(logs), test.samples, newest=test.newest == "uuid")
+                return question.find(asked(logs), filter.samples, newest=filter.newest == "uuid")
 
-            total, logs, seen = self.at_one_moment(question, test, select)
+            total, logs, seen = self.at_one_moment(question, filter, select)
             rows = (
                 sample_row(logs[sample.rank], sample.columns, sample.scores)
                 for sample in question.found()
@@ -231,19 +231,19 @@ class Asker:
             answer.score_names = question.score_names
             return answer
 
-    def logs(self, test: Filter) -> Rows[LogRow]:
+    def logs(self, filter: Filter) -> Rows[LogRow]:
         """The logs that are meant; those that hold such a sample, if samples are asked for."""
         with self.question() as question:
 
             def select(logs: list[SurveyedLog]) -> list[LogRow]:
-                if test.samples != SampleTest() or test.newest == "uuid":
-                    question.find(asked(logs), test.samples, newest=test.newest == "uuid")
+                if filter.samples != SampleTest() or filter.newest == "uuid":
+                    question.find(asked(logs), filter.samples, newest=filter.newest == "uuid")
                     ranks = question.ranks()
                     logs = [log for rank, log in enumerate(logs) if rank in ranks]
                 headers = question.headers([log.log_id for log in logs if log.log_id is not None])
                 return [log_row(log, *(log.header or headers[log.log_id or 0])) for log in logs]
 
-            rows, _, seen = self.at_one_moment(question, test, select)
+            rows, _, seen = self.at_one_moment(question, filter, select)
             question.close()
             return Rows(iter(rows), len(rows), *seen[1:4])
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from evalindex.documents import Dataset, Headline, Spec
 
 #: A header that plans more samples, epochs multiplied in, says nothing.
-_MOST_PLANNED = 5_000_000
+_MOST_PLANNED = 2_000_000
 _ALPHABET57 = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 

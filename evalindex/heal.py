@@ -19,7 +19,7 @@ from evalindex.errors import (
     UnsupportedMember,
     printable,
 )
-from evalindex.known import Known, KnownLogs, Question
+from evalindex.known import Known, KnownLogs, LookUp
 from evalindex.stores.local import LocalFile
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Healer:
         self._on_stale = on_stale
         self._said: set[str] = set()
 
-    def look_up(self, questions: Sequence[Question]) -> list[Known | None]:
+    def look_up(self, questions: Sequence[LookUp]) -> list[Known | None]:
         """What is known of logs and of their members, without a look at them."""
         return self._logs.look_up(questions)
 

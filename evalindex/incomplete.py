@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,11 +30,12 @@ Key = tuple[str, int]
 class TaskProgress(NamedTuple):
     """How far one task is, over all of its attempts that were asked for.
 
-    `log` is the newest of them. `planned` is None if not all of them say what was planned: then it
-    cannot be known that nothing is missing. `done` are planned samples that need not be run again
-    (all such samples, if the plan is unknown); `limits` are samples that a limit ended, which
-    counts as done. `unrecorded` are listed in a log that does not hold them, `unsummarized` the
-    other way round; `collisions` are ids whose text another id of another type has.
+    `log` is the newest of them. `planned` is None if not all of them say what was planned, or one
+    of them cannot be read: then it cannot be known that nothing is missing. `done` are planned
+    samples that need not be run again (all such samples, if the plan is unknown); `limits` are
+    samples that a limit ended, which counts as done. `unrecorded` are listed in a log that does not
+    hold them, `unsummarized` the other way round; `collisions` are ids whose text another id of
+    another type has.
     """
 
     task: str | None
@@ -179,14 +180,16 @@ class _Task:
             (key, id, newest.get(key)) for key, id in plan.items() if key not in self.reusable
         ]
 
-    def progress(self) -> TaskProgress:
+    def progress(self, doubtful: Container[str]) -> TaskProgress:
+        """`doubtful` are the tasks that have more attempts than could be read."""
+        is_known = self.is_known and self.log.task_key not in doubtful
         briefs = [log.brief for _, log in self.logs]
         planned = len(self.plan) if self.plan else self.log.brief.planned
         return TaskProgress(
             self.log.brief.task,
             self.log.location,
             len(self.logs),
-            planned if self.is_known else None,
+            planned if is_known else None,
             (planned or 0) - len(self.to_run) if self.is_known else len(self.reusable),
             max(brief.epochs for brief in briefs),
             sum(brief.limits or 0 for brief in briefs),
@@ -196,8 +199,9 @@ class _Task:
         )
 
 
-def incomplete(asker: Asker, test: Filter) -> Incomplete:
+def incomplete(asker: Asker, filter: Filter) -> Incomplete:
     """The planned samples that have no reusable record, over the attempts of each task."""
+    _refuse_uuids(filter)
     with asker.question() as question:
 
         def select(logs: list[SurveyedLog]) -> list[_Task]:
@@ -214,7 +218,7 @@ def incomplete(asker: Asker, test: Filter) -> Incomplete:
             )
             return tasks
 
-        tasks, logs, seen = asker.at_one_moment(question, test, select)
+        tasks, logs, seen = asker.at_one_moment(question, filter, select)
 
         def rows() -> Iterator[SampleRow]:
             recorded = question.found()
@@ -230,13 +234,14 @@ def incomplete(asker: Asker, test: Filter) -> Incomplete:
         total = sum(len(task.to_run) for task in tasks)
         answer = Incomplete(rows(), total, *seen[1:4], question.close)
         answer.score_names = question.score_names
-        answer.tasks = tuple(task.progress() for task in tasks)
+        answer.tasks = tuple(task.progress(seen.doubtful) for task in tasks)
         answer._plans = [dict.fromkeys(task.plan.values()) for task in tasks]
         return answer
 
 
-def reusable(asker: Asker, test: Filter) -> Rows[SampleRow]:
+def reusable(asker: Asker, filter: Filter) -> Rows[SampleRow]:
     """The samples that need not be run again, of each task the newest record of each."""
+    _refuse_uuids(filter)
     with asker.question() as question:
 
         def select(logs: list[SurveyedLog]) -> int:
@@ -247,7 +252,7 @@ def reusable(asker: Asker, test: Filter) -> Rows[SampleRow]:
             keys = ((one.rank, *key) for task in tasks for key, one in task.reusable.items())
             return question.find_keys(asked(logs), keys)
 
-        total, logs, seen = asker.at_one_moment(question, test, select)
+        total, logs, seen = asker.at_one_moment(question, filter, select)
         rows = (
             sample_row(logs[sample.rank], sample.columns, sample.scores)
             for sample in question.found()
@@ -255,6 +260,11 @@ def reusable(asker: Asker, test: Filter) -> Rows[SampleRow]:
         answer = Rows(rows, total, *seen[1:4], question.close)
         answer.score_names = question.score_names
         return answer
+
+
+def _refuse_uuids(filter: Filter) -> None:
+    if filter.newest == "uuid":
+        raise ValueError('of planned samples there is no newest="uuid"')
 
 
 def _tasks(logs: Iterable[SurveyedLog]) -> list[_Task]:

@@ -30,7 +30,7 @@ _NO_MEMBER = ("",)  # asks for the log alone
 
 
 #: A log, and the names of the members that are wanted of it; None is all of them.
-Question = tuple["Spot", "Sequence[str] | None"]
+LookUp = tuple["Spot", "Sequence[str] | None"]
 
 
 class Known(NamedTuple):
@@ -78,7 +78,7 @@ class KnownLogs:
         self._healed_size = 0
         self._versions: dict[tuple[int, bytes], Version] = {}
 
-    def look_up(self, questions: Sequence[Question]) -> list[Known | None]:
+    def look_up(self, questions: Sequence[LookUp]) -> list[Known | None]:
         """What was healed of each log, else what is indexed."""
         with self._lock:
             found: list[Known | None] = []
@@ -92,7 +92,7 @@ class KnownLogs:
             found[n] = known
         return found
 
-    def look_up_indexed(self, questions: Sequence[Question]) -> list[Known | None]:
+    def look_up_indexed(self, questions: Sequence[LookUp]) -> list[Known | None]:
         """What the index has; None too for a log that was unreadable when it was built."""
         found: list[Known | None] = [None] * len(questions)
         if self._reader is None:

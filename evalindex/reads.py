@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 from evalindex.answers import As, Errors, check_limits, delivered, finisher
 from evalindex.collector import paused
 from evalindex.directory import PAUSES
-from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound
+from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound, StaleLog
 from evalindex.keys import request, requests_across_logs, requests_in_log
 from evalindex.read import read
 from evalindex.request import Request
@@ -344,7 +344,7 @@ class Reads:
                 requests = [asked._replace(uuid=uuid) for asked in requests]
                 found = self._answers(requests, as_, "return", *options, ordered=True)
                 answer = next((value for _, value in found), None)
-            if pause is None or not isinstance(answer, (CorruptMember, SampleNotFound)):
+            if pause is None or not isinstance(answer, (CorruptMember, SampleNotFound, StaleLog)):
                 break
             if isinstance(answer, SampleNotFound) and not answer.missing:
                 break  # the uuid itself is nowhere

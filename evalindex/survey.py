@@ -6,7 +6,6 @@ changed is read, with its samples, and told once.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +17,7 @@ from evalindex.errors import EvalIndexError, LogNotFound, LogUnreadable, RootUnr
 from evalindex.names import HEADER
 from evalindex.place import Root, Scope, Spot, full_path, roots_of
 from evalindex.stores import Listed
-from evalindex.stores.local import LocalListing, listed_log
+from evalindex.stores.local import LocalListing, is_alias, listed_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -53,22 +52,28 @@ class SurveyedLog(NamedTuple):
 
     @property
     def task_key(self) -> str:
-        """What the attempts of one task have in common; by itself, a log that does not say."""
-        return self.brief.task_id or self.location
+        return task_key(self.brief, self.location)
 
     @property
     def newness(self) -> tuple[str, int, str]:
         return self.brief.created or "", self.modified, self.location
 
 
+def task_key(brief: Brief, location: str) -> str:
+    """What the attempts of one task have in common; of a log that does not say, its own."""
+    return brief.task_id or location
+
+
 class Survey(NamedTuple):
     """The logs in the order of their paths; what could not be read; the logs that are indexed but
-    no longer there; and the number of copies that their merged log hides."""
+    no longer there; the number of copies that their merged log hides; and the tasks (`task_key`) of
+    which a log could not be read."""
 
     logs: list[SurveyedLog]
     failures: tuple[EvalIndexError, ...]
     gone: tuple[str, ...]
     hidden: int
+    doubtful: frozenset[str]
 
 
 def survey(healer: Healer, reader: IndexReader, question: Question, scope: Scope) -> Survey:
@@ -78,7 +83,9 @@ def survey(healer: Healer, reader: IndexReader, question: Question, scope: Scope
         job.look(root, below)
     logs = {log.location: log for log in sorted(job.logs, key=lambda log: log.location)}
     shown = [log for log in logs.values() if not _is_hidden(log, logs)]
-    return Survey(shown, tuple(job.failures), tuple(sorted(job.gone)), len(logs) - len(shown))
+    hidden = len(logs) - len(shown)
+    gone = tuple(sorted(job.gone))
+    return Survey(shown, tuple(job.failures), gone, hidden, frozenset(job.doubtful))
 
 
 class _Survey:
@@ -87,6 +94,7 @@ class _Survey:
         self._question = question
         self.logs: list[SurveyedLog] = []
         self.failures: list[EvalIndexError] = []
+        self.doubtful: set[str] = set()
         self.gone: list[str] = []
 
     def look(self, root: Root, below: str) -> None:
@@ -125,7 +133,7 @@ class _Survey:
             time.sleep(PAUSES[0])
         for path, found in known.items():
             location = full_path(root.location, path)
-            if os.path.lexists(location):
+            if os.path.lexists(location) and not is_alias(location, root.location):
                 self._look_at(root, Listed(path, None, None), found, time.time())
             else:
                 self.gone.append(location)
@@ -145,6 +153,8 @@ class _Survey:
         except EvalIndexError as error:
             error.log = error.log or spot.location
             self.failures.append(error)
+            if known is not None and known.brief is not None:
+                self.doubtful.add(task_key(known.brief, spot.location))
 
     def _take(self, known: FoundLog, spot: Spot, modified: int, now: float) -> bool:
         """Take the rows of the index, which were proved to hold; False if there are none."""
@@ -181,9 +191,7 @@ def _is_same(proved: Known, known: FoundLog) -> bool:
     the index file may have been replaced meanwhile, so ids alone do not tell."""
     stored = stored_proof(known.row)
     return (
-        proved.log_id == known.row.log_id
-        and stored is not None
-        and proved.proof[1:] == stored[1:]
+        proved.log_id == known.row.log_id and stored is not None and proved.proof[1:] == stored[1:]
     )
 
 

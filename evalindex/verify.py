@@ -106,12 +106,13 @@ class _Log:
         try:
             with LocalFile(self.location) as file:
                 read = read_directory(file)
-                if self._compare(stored, rows, read) and has_contents:
-                    self._compare_contents(file, read, contents)
+                same = self._compare(stored, rows, read)
                 chosen = read.directory.members()
                 if sample is not None and sample < len(chosen):
                     chosen = random.sample(chosen, sample)
                 self._read(file, chosen)
+                if same and has_contents and not self.findings:
+                    self._compare_contents(file, read, contents)
         except LogNotFound:
             if os.path.islink(self.location):
                 self._find("log", "the link leads nowhere", "remove or mend it")

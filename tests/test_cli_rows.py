@@ -71,8 +71,8 @@ def test_find_prints_a_table_that_fits(logs: Path) -> None:
     assert "TimeoutError('\\x1b[31mslow" in lines[3]  # its first line, escaped
     assert "\x1b" not in done.stdout
     assert lines[5].rstrip().endswith("token limit")
-    narrow = run("find", logs, columns=40).stdout.splitlines()
-    assert max(map(len, narrow)) == 40
+    narrow = run("find", logs, columns=50).stdout.splitlines()
+    assert max(map(len, narrow)) == 50
     assert any(line.endswith("…") for line in narrow)
 
 
@@ -157,7 +157,7 @@ def test_incomplete_prints_what_is_to_be_run(logs: Path) -> None:
         ["missing", "never", "2"],
     ]
     assert lines[-1] == "6 samples to run: 4 missing, 2 error"
-    assert "2 tasks: 8 of 14 samples done" in done.stderr
+    assert "2 tasks in 2 logs: 8 of 14 samples done" in done.stderr
     assert "2 samples ended by a limit" in done.stderr
     quiet = run("incomplete", logs, "-q")
     assert (quiet.stdout, quiet.stderr) == (done.stdout, "")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def asked(root: str | None, index: str | None) -> Iterator[tuple[Index, str | None]]:
+def answering(root: str | None, index: str | None) -> Iterator[tuple[Index, str | None]]:
     """An open Index, and what within it is meant; tells how many logs had to be read."""
     notes = NotesCounted()
     where = None if root is None else log_argument(root)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evalindex.cli import progress
-from evalindex.cli.answers import asked, code_of
+from evalindex.cli.answers import answering, code_of
 from evalindex.cli.filters import filter_options
 from evalindex.cli.get import sample_text
 from evalindex.cli.options import index_option, is_quiet, quiet_option
@@ -76,7 +76,7 @@ def command(
         raise click.UsageError(str(error)) from None
     excluded = frozenset(name for names in exclude for name in names.split(","))
     failed = False
-    with asked(root, index) as (opened, where):
+    with answering(root, index) as (opened, where):
         answer: Rows[Any] = (opened.logs if of_logs else opened.find)(where, fresh=fresh, **filters)
         with output(out, name="OUT") as file:
             if whole:

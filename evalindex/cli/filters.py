@@ -25,9 +25,9 @@ _LOG_OPTIONS = (
     ),
     click.option("--since", metavar="TIME", help="Created since: 2026-11-30, or an age: 12h, 7d."),
     click.option("--newest", is_flag=True, help="Only the newest log of each task, by task_id."),
-    click.option("--newest-uuid", is_flag=True, help="Of one uuid only the newest log's sample."),
 )
 _SAMPLE_OPTIONS = (
+    click.option("--newest-uuid", is_flag=True, help="Of one uuid only the newest log's sample."),
     click.option("--id", metavar="ID", multiple=True, help="The sample's id."),
     click.option("--uuid", metavar="UUID", multiple=True, help="The sample's uuid."),
     click.option("--error", metavar="GLOB", multiple=True, help="What stopped the sample."),
@@ -57,7 +57,7 @@ def _with_options(
     @functools.wraps(command)
     def collecting(**given: Any) -> Any:
         filters = {name: given.pop(name) for name in _NAMES if name in given}
-        if filters.pop("newest_uuid"):
+        if filters.pop("newest_uuid", False):
             filters["newest"] = "uuid"
         filters = {name: value for name, value in filters.items() if value}
         try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalindex.cli.answers import asked, code_of, first_line, scores_text
+from evalindex.cli.answers import answering, code_of, first_line, scores_text
 from evalindex.cli.filters import filter_options
 from evalindex.cli.options import index_option, is_quiet, quiet_option
 from evalindex.cli.text import table
@@ -49,7 +50,7 @@ def command(
     Example: evalindex find logs/ --task gsm8k --error "*Timeout*"
              evalindex find logs/ --score "match=I" --keys | evalindex get --keys -
     """
-    with asked(root, index) as (opened, where):
+    with answering(root, index) as (opened, where):
         answer = opened.find(where, fresh=fresh, **filters)
         if filters.get("score") and not answer.total and not is_quiet():
             _tell_scores(opened.find(where, **{**filters, "score": None}))
@@ -69,7 +70,13 @@ def _print(answer: Rows[SampleRow], form: str | None) -> None:
         for row in answer:
             click.echo(json.dumps({"log": row.log, "id": row.id, "epoch": row.epoch}))
     elif form == "csv":
-        answer.write(sys.stdout.buffer, "csv")
+        if sys.stdout.isatty():
+            text = BytesIO()
+            answer.write(text, "csv")
+            for line in text.getvalue().decode().splitlines():
+                click.echo(printable(line))
+        else:
+            answer.write(sys.stdout.buffer, "csv")
     elif answer.total:
         header = ("log", "id", "epoch", "scores", "tokens", "outcome")
         for line in table(header, _cells(answer), right=(2, 4), paths=(0,)):

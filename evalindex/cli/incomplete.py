@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalindex.cli.answers import asked, code_of, first_line
+from evalindex.cli.answers import answering, code_of, first_line
 from evalindex.cli.filters import log_filter_options
 from evalindex.cli.options import index_option, is_quiet, quiet_option
 from evalindex.cli.text import plural, table
@@ -57,7 +57,7 @@ def command(
              args=$(evalindex incomplete logs/run.eval --format args) &&
              inspect eval task.py $args
     """
-    with asked(root, index) as (opened, where):
+    with answering(root, index) as (opened, where):
         answer = opened.incomplete(where, fresh=fresh, **filters)
         found = (row for row in answer if row.recorded or not recorded)
         if form == "args":

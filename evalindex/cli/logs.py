@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalindex.cli.answers import asked, code_of, number
+from evalindex.cli.answers import answering, code_of, number
 from evalindex.cli.filters import filter_options
 from evalindex.cli.options import index_option, quiet_option
 from evalindex.cli.text import age, table
@@ -34,7 +34,7 @@ def command(
     \b
     Example: evalindex logs logs/ --task gsm8k --newest
     """
-    with asked(root, index) as (opened, where):
+    with answering(root, index) as (opened, where):
         answer = opened.logs(where, fresh=fresh, **filters)
         if as_json:
             for row in answer:

@@ -66,7 +66,7 @@ def table(
             part.rjust(widths[n]) if n in aligned else part.ljust(widths[n])
             for n, part in enumerate(parts)
         ]
-        yield "  ".join(parts).rstrip()
+        yield _cut("  ".join(parts).rstrip(), room + 2 * (len(header) - 1))
 
 
 def _cut(text: str, width: int) -> str:

@@ -172,18 +172,25 @@ class LocalListing:
                     self.json_files.append(path)
 
     def _listed(self, entry: os.DirEntry[str], path: str) -> Listed | None:
-        if entry.is_symlink():
-            target = os.path.realpath(entry.path)
-            if os.path.isdir(target):
-                return None
-            inside = target.startswith(self._folder + os.sep) and target.endswith(".eval")
-            if inside and os.path.exists(target):
-                return None
+        if entry.is_symlink() and is_alias(entry.path, self._folder):
+            return None
         try:
             status = entry.stat()
         except OSError:
             return Listed(path, None, None)  # opening it will say why
         return Listed(path, stat_version(status), status.st_size, status.st_mtime_ns)
+
+
+def is_alias(path: str, folder: str) -> bool:
+    """Whether what is at a path is a link that a listing of the folder leaves out: to a folder, or
+    to a log that is listed under its own name."""
+    if not os.path.islink(path):
+        return False
+    target = os.path.realpath(path)
+    if os.path.isdir(target):
+        return True
+    inside = target.startswith(folder + os.sep) and target.endswith(".eval")
+    return inside and os.path.exists(target)
 
 
 def listed_log(location: str, path: str) -> Iterator[Listed]:
