@@ -470,6 +470,60 @@ def test_an_edit_of_the_header_alone_keeps_the_samples(tmp_path: Path, parsed: l
         assert [row.invalidated for row in index.find()] == [True]
 
 
+def test_what_bodies_said_does_not_outlive_them(tmp_path: Path) -> None:
+    """Summaries tell no invalidation, so they are the same before, with it and after."""
+    log = tmp_path / "a.eval"
+    summaries = [one("q", "u1")]
+
+    def written(invalidated: bool) -> None:
+        note = {"author": "me", "timestamp": "2026-01-01T00:00:00+00:00"}
+        bodies = [body("q", uuid="u1", invalidation=note if invalidated else None)]
+        spec = {"eval": {"task": "t", "dataset": {"sample_ids": ["q"]}}}
+        write(log, [*bodies, ("summaries.json", summaries),
+            ("header.json", {**spec, "status": "success", "invalidated": invalidated})])  # fmt: skip
+
+    for invalidated in (False, True, False, True, False):
+        written(invalidated)
+        evalindex.build(tmp_path)
+        with evalindex.open(tmp_path) as index:
+            reasons = [row.reason for row in index.incomplete()]
+            assert reasons == (["invalidated"] if invalidated else [])
+            assert index.verify().findings == ()
+
+
+def test_a_sample_that_is_run_again_is_no_other_id(tmp_path: Path) -> None:
+    log = tmp_path / "a.eval"
+    members = [body(1), journal(1, one(1, "u1"))]
+    for number in range(2, 5):
+        write(log, members)
+        evalindex.build(tmp_path)
+        members += [journal(number, one(1, f"u{number}"))]
+    write(log, members)
+    evalindex.build(tmp_path)
+    with evalindex.open(tmp_path) as index:
+        assert [(row.id, row.uuid) for row in index.find()] == [(1, "u4")]
+        assert [task.collisions for task in index.incomplete().tasks] == [0]
+        assert index.verify().findings == ()
+
+
+@pytest.mark.parametrize("tokens", [-(2**63), 2**63 - 1])
+def test_sums_of_tokens_stay_within_64_bits(tmp_path: Path, tokens: int) -> None:
+    usage = {"a": {"total_tokens": tokens}, "b": {"total_tokens": tokens}}
+    log = write(tmp_path / "a.eval", [body(1), journal(1, one(1, "u", model_usage=usage))])
+    assert evalindex.build(tmp_path).indexed == 1
+    assert rows_of(log)[0].total_tokens == tokens
+
+
+def test_a_plan_beyond_all_measure_says_nothing(tmp_path: Path) -> None:
+    spec = {"dataset": {"sample_ids": [1, 2]}, "config": {"epochs": 10**9}}
+    write(tmp_path / "a.eval", [body(1), ("header.json", {"eval": spec, "status": "success"})])
+    evalindex.build(tmp_path)
+    with evalindex.open(tmp_path) as index:
+        answer = index.incomplete()
+        assert list(answer) == []
+        assert [task.planned for task in answer.unknown] == [None]
+
+
 def test_without_summaries_logs_are_read_when_asked(tmp_path: Path, parsed: list[bytes]) -> None:
     members = [START, body(1), ("summaries.json", [one(1, "u1", error="bad")])]
     path = write(tmp_path / "a.eval", [*members, ("header.json", header())])

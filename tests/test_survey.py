@@ -151,8 +151,11 @@ def test_one_log_that_is_not_there_is_an_error(root: Path) -> None:
         for ask in (index.find, index.logs, index.incomplete, index.samples, index.reusable):
             with pytest.raises(evalindex.LogNotFound):
                 ask(root / "b.eval")
+        (root.parent / "elsewhere").mkdir()
         with pytest.raises(evalindex.IndexNotFound):
-            index.find(root.parent.parent / "elsewhere")
+            index.find(root.parent / "elsewhere")
+        with pytest.raises(evalindex.RootUnreadable, match="no such folder"):
+            index.find(root / "typo")
     with evalindex.open(root / "a.eval") as index:
         assert keys(index.find(root / "a.eval")) == ALL[:3]
 
@@ -227,6 +230,9 @@ def test_an_index_from_before_is_read_and_its_rows_are_refused_by_name(tmp_path:
     connection.close()
     with evalindex.open(tmp_path) as index:
         assert index.read(log, 2)["id"] == 2
+        assert [row.id for row in index.samples(log)] == [1, 2]  # of the log itself
+        assert index.read(log, uuid="a-2")["id"] == 2
+        assert {finding.kind for finding in index.verify().findings} == {"stale"}
         for ask in (index.find, index.logs, index.incomplete, index.reusable):
             with pytest.raises(evalindex.IndexOutdated, match="evalindex build"):
                 ask()
@@ -413,3 +419,135 @@ def test_verify_finds_rows_that_are_not_those_of_the_log(
     evalindex.build(root, full=True)
     with evalindex.open(root) as index:
         assert index.verify().findings == ()
+
+
+@pytest.mark.parametrize("ids", [[4, 5, 6], [1, 2, 3]])
+def test_an_index_that_replaces_another_during_a_question_gives_no_old_rows(
+    root: Path, monkeypatch: pytest.MonkeyPatch, ids: list[int]
+) -> None:
+    """Ids start anew in a new file: that they are equal says nothing."""
+    genuine = Question.__init__
+
+    def replaced(self: Question, path: str) -> None:
+        genuine(self, path)
+        (root / "evalindex.db").unlink()
+        log_of(root / "a.eval", ids, task="other")
+        in_fork(lambda: evalindex.build(root).indexed)
+
+    with evalindex.open(root) as index:
+        index.read("a.eval", 1)
+        monkeypatch.setattr(Question, "__init__", replaced)
+        rows = list(index.find(root / "a.eval"))
+    assert [(row.id, row.task) for row in rows] == [(id, "other") for id in ids]
+
+
+def test_a_link_in_the_place_of_a_log_is_an_alias(root: Path) -> None:
+    (root / "a.eval").unlink()
+    (root / "a.eval").symlink_to(root / "b.eval")
+    with evalindex.open(root) as index:
+        assert keys(index.find()) == ALL[3:]
+    evalindex.build(root)
+    with evalindex.open(root) as index:
+        assert keys(index.find()) == ALL[3:]
+
+
+def test_a_task_of_which_a_log_cannot_be_read_is_not_complete(tmp_path: Path) -> None:
+    log_of(tmp_path / "a.eval", [2], spec={"task_id": "one"})
+    log_of(tmp_path / "b.eval", [2], spec={"task_id": "one"})
+    log_of(tmp_path / "c.eval", [2], spec={"task_id": "two"})
+    evalindex.build(tmp_path)
+    with evalindex.open(tmp_path) as index:
+        assert index.incomplete().unknown == ()
+        (tmp_path / "b.eval").write_bytes(b"junk")
+        answer = index.incomplete()
+        assert [Path(task.log).name for task in answer.unknown] == ["a.eval"]
+        assert [task.planned for task in answer.tasks] == [None, 1]
+
+
+# What may be asked
+
+
+def test_filters_of_any_size_are_taken(root: Path) -> None:
+    with evalindex.open(root) as index:
+        log_of(root / "d.eval", [1])  # and so half of the rows are elsewhere
+        many = [*range(2, 300_000)]
+        assert index.find(id=many).total == 6
+        assert index.find(uuid=[f"a-{n}" for n in many]).total == 2
+        assert index.find(error=[f"no{n}*" for n in range(3_000)] + ["E(*"]).total == 4
+        assert index.find(score=["s"] * 50).total == 0
+        with pytest.raises(ValueError, match="50"):
+            index.find(score=["s"] * 51)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\0b", "'; DROP TABLE log; --", "%", "\x1b[2J"])
+def test_odd_texts_match_nothing(root: Path, text: str) -> None:
+    with evalindex.open(root) as index:
+        for filters in ({"id": text}, {"uuid": text}, {"error": text}, {"score": text}):
+            assert index.find(**filters).total == 0  # type: ignore[arg-type]
+        for filters in ({"task": text}, {"model": text}, {"score": f"{text}={text}"}):
+            assert index.logs(**filters).total == 0  # type: ignore[arg-type]
+        assert index.find(id=[text, 2]).total == 3
+        with pytest.raises(evalindex.SampleNotFound):
+            index.read(uuid=text)
+        assert index.find().total == 9
+
+
+@pytest.mark.parametrize(
+    ("filters", "kind"),
+    [
+        ({"since": "9999999d"}, ValueError),
+        ({"since": "99999999999999d"}, ValueError),
+        ({"since": "soon"}, ValueError),
+        ({"status": "sucess"}, ValueError),
+        ({"score": "<0.5"}, ValueError),
+        ({"score": "s<x"}, ValueError),
+        ({"score": {"match": "I"}}, TypeError),
+        ({"newest": "log"}, ValueError),
+        ({"uuid": 5}, TypeError),
+        ({"task": 5}, TypeError),
+        ({"id": b"1"}, TypeError),
+        ({"id": 1.0}, TypeError),
+        ({"eror": "x"}, TypeError),
+    ],
+)
+def test_a_filter_that_means_nothing_is_refused(root: Path, filters: Any, kind: Any) -> None:
+    with evalindex.open(root) as index:
+        for ask in (index.find, index.logs):
+            with pytest.raises(kind):
+                ask(**filters)
+        for one in (index.incomplete, index.reusable):
+            with pytest.raises(ValueError, match="newest"):
+                one(newest="uuid")
+
+
+def test_an_answer_that_is_used_up_is_empty(root: Path) -> None:
+    with evalindex.open(root) as index:
+        answer = index.find()
+        assert repr(answer) == "<evalindex.Rows of 9 rows>"
+        assert len(list(answer)) == 9
+        assert list(answer) == []
+        assert answer.to_arrow().num_rows == 0
+        closed = index.incomplete()
+        closed.close()
+        assert list(closed) == []
+        closed.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE header SET tags = '{'",
+        "UPDATE header SET sample_ids = '{'",
+        "UPDATE sample SET id = 'zz' WHERE id = '2'",
+    ],
+)
+def test_damaged_rows_are_an_error_by_name(root: Path, damage: str) -> None:
+    change_index(root / "evalindex.db", damage)
+
+    def ask_all(index: evalindex.Index) -> None:
+        list(index.find())
+        list(index.logs())
+        list(index.incomplete())
+
+    with evalindex.open(root) as index, pytest.raises(evalindex.NotAnIndex, match="--full"):
+        ask_all(index)
