@@ -46,6 +46,7 @@ def open(
     check_limits(concurrency=concurrency, max_bytes=max_bytes)
     path = os.path.abspath(spelled(where))
     base: str | None = None
+    log: str | None = None
     index: str | None = path
     if os.path.isdir(path):
         base = os.path.realpath(path)
@@ -58,7 +59,8 @@ def open(
         raise NotAnEvalLog("it is no .eval log", log=path, hint=CONVERT_HINT)
     elif path.endswith(".eval"):
         base, index = _around(path)
-    return Index(index, base, on_stale, _budget(concurrency, max_bytes))
+        log = path
+    return Index(index, base, log, on_stale, _budget(concurrency, max_bytes))
 
 
 def _hint_below(folder: str) -> str:
@@ -78,8 +80,9 @@ def _hint_below(folder: str) -> str:
 
 def open_log(log: LogLike) -> Index:
     """Open what there is to read one log with, whatever its name ends in."""
-    base, index = _around(os.path.abspath(spelled(log)))
-    return Index(index, base, "refresh", _budget(None, None))
+    path = os.path.abspath(spelled(log))
+    base, index = _around(path)
+    return Index(index, base, path, "refresh", _budget(None, None))
 
 
 def _around(path: str) -> tuple[str, str | None]:
@@ -106,6 +109,7 @@ class Index(Asks, AsyncReads):
         self,
         index: str | None,
         base: str | None,
+        log: str | None,
         on_stale: OnStale,
         budget: Budget,
     ) -> None:
@@ -114,6 +118,7 @@ class Index(Asks, AsyncReads):
         super().__init__(Healer(reader, on_stale), budget)
         self._reader = reader
         self._base = base
+        self._log = log
         self._closed = False
         _indexes.add(self)
 
@@ -162,7 +167,7 @@ class Index(Asks, AsyncReads):
     def _places(self) -> Places:
         """Names of logs are resolved anew in each call."""
         self._check_open()
-        return Places(self._reader, self._base)
+        return Places(self._reader, self._base, self._log)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -119,15 +119,18 @@ class Places:
     Roots, and where links lead, are looked up once a call.
     """
 
-    def __init__(self, reader: IndexReader | None, base: str | None) -> None:
-        """`base` is the folder that was opened; relative names may also start there."""
+    def __init__(self, reader: IndexReader | None, base: str | None, log: str | None) -> None:
+        """`base` is the folder that was opened, or that of the one `log`; relative names may also
+        start there."""
         self._reader = reader
         self._base = base
+        self._log = log
         self._roots = [] if reader is None else roots_of(reader)
         self._folders: dict[str, str] = {}
 
     def scope(self, where: LogLike | None) -> Scope:
         """The folder or log that a question is about; None is all that was opened."""
+        where = where or self._log
         if where is None:
             return Scope(self._base)
         text = spelled(where)

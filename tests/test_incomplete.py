@@ -384,6 +384,7 @@ def selected(text: str, plan: list[str | int], task: str) -> list[str | int]:
     """What inspect's command line would run of a dataset with these ids."""
     if not text:
         return []
+    assert text.split(" ") == shlex.split(text)  # $(...) takes no quotes away
     option, value = shlex.split(text)
     assert option == "--sample-id"
     found: list[list[str | int]] = []

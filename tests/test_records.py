@@ -479,8 +479,8 @@ def test_what_bodies_said_does_not_outlive_them(tmp_path: Path) -> None:
         note = {"author": "me", "timestamp": "2026-01-01T00:00:00+00:00"}
         bodies = [body("q", uuid="u1", invalidation=note if invalidated else None)]
         spec = {"eval": {"task": "t", "dataset": {"sample_ids": ["q"]}}}
-        write(log, [*bodies, ("summaries.json", summaries),
-            ("header.json", {**spec, "status": "success", "invalidated": invalidated})])  # fmt: skip
+        header = {**spec, "status": "success", "invalidated": invalidated}
+        write(log, [*bodies, ("summaries.json", summaries), ("header.json", header)])
 
     for invalidated in (False, True, False, True, False):
         written(invalidated)
