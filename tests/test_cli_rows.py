@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import os
 import shlex
 import subprocess
@@ -13,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import evalindex
+from evalindex.cli import cli
 from tests.builders import sample, write_log
 
 
@@ -259,3 +262,15 @@ def test_a_closed_pipe_ends_quietly(logs: Path) -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "verb", [["find", "-q"], ["find"], ["get", "--uuid", "alpha-1-1"], ["status", "-q"]]
+)
+def test_a_program_that_runs_a_verb_keeps_its_logging(logs: Path, verb: list[str]) -> None:
+    logger = logging.getLogger("evalindex")
+    before = (logger.level, list(logger.handlers))
+    result = CliRunner().invoke(cli, [*verb, str(logs)])
+    assert result.exit_code == 0
+    assert result.output
+    assert (logger.level, logger.handlers) == before

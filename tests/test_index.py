@@ -170,6 +170,19 @@ def test_one_log_needs_no_index(log: Path, caplog: pytest.LogCaptureFixture) -> 
     assert not list(log.parent.glob("evalindex.db*"))
 
 
+def test_an_index_opened_on_one_log_is_asked_about_that_log(log: Path) -> None:
+    write_log(log.parent / "other.eval", [sample(99, uuid="other")])
+    evalindex.build(log.parent)
+    with evalindex.open(log) as index:
+        assert {row.path for row in index.find()} == {"run.eval"}
+        assert [row.path for row in index.logs()] == ["run.eval"]
+        assert index.verify().logs == 1
+        with pytest.raises(evalindex.SampleNotFound):
+            index.read(uuid="other")
+        assert index.read("other.eval", 99)["uuid"] == "other"  # named, it is served as ever
+        assert index.find(log.parent).total == index.find(log).total + 1
+
+
 def test_what_needs_an_index_says_so(log: Path, tmp_path: Path) -> None:
     with pytest.raises(evalindex.IndexNotFound, match="evalindex build"):
         evalindex.open(log.parent)

@@ -24,6 +24,7 @@ from evalindex.cli.options import (
     index_option,
     is_quiet,
     log_argument,
+    log_from,
     quiet_option,
 )
 from evalindex.cli.output import output
@@ -130,9 +131,8 @@ def _get_by_uuid(
     *,
     indent: int | None,
 ) -> int:
-    logger = logging.getLogger("evalindex")
     if not is_quiet():
-        logger.setLevel(logging.INFO)  # it says which log has it
+        log_from(logging.INFO)  # it says which log has it
     where = None if log is None else log_argument(log)
     with open_index(index or where or os.curdir) as opened, output(out) as file:
         sample = opened.read(where, uuid=uuid, exclude_fields=excluded)

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,7 +34,14 @@ index_option: Decorator = click.option(
 def _silence(ctx: click.Context, _param: click.Parameter, quiet: bool) -> None:
     ctx.meta[_QUIET] = quiet
     if quiet:
-        logging.getLogger("evalindex").setLevel(logging.ERROR)
+        log_from(logging.ERROR)
+
+
+def log_from(level: int) -> None:
+    """Say the library's records from `level` on, while the command runs."""
+    logger = logging.getLogger("evalindex")
+    click.get_current_context().call_on_close(partial(logger.setLevel, logger.level))
+    logger.setLevel(level)
 
 
 def is_quiet() -> bool:
@@ -48,6 +56,9 @@ class NotesCounted(logging.Handler):
         super().__init__()
         self._count = 0
         logger = logging.getLogger("evalindex")
+        click.get_current_context().call_on_close(
+            partial(setattr, logger, "handlers", logger.handlers)
+        )
         logger.handlers = [self]
 
     def emit(self, record: logging.LogRecord) -> None:
