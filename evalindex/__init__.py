@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         IndexNotWritable,
         IndexOutdated,
         IndexTooNew,
+        LogChanged,
         LogNotFound,
         LogUnreadable,
         MemberNotFound,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from evalindex.results import Rows
     from evalindex.rows import LogRow, SampleRow
     from evalindex.status import IndexStatus, LogStatus
+    from evalindex.stores import Stats
     from evalindex.verify import Finding, VerifyReport
 
 __version__ = "0.1.0"
@@ -64,6 +66,7 @@ __all__ = [
     "IndexOutdated",
     "IndexStatus",
     "IndexTooNew",
+    "LogChanged",
     "LogNotFound",
     "LogRow",
     "LogStatus",
@@ -79,6 +82,7 @@ __all__ = [
     "SampleNotFound",
     "SampleRow",
     "StaleLog",
+    "Stats",
     "StoreDenied",
     "TaskProgress",
     "UnsupportedInspect",
@@ -102,6 +106,7 @@ _ROOM_OF = {
     "Rows": "results",
     "SampleKey": "model",
     "SampleRow": "rows",
+    "Stats": "stores",
     "TaskProgress": "incomplete",
     "VerifyReport": "verify",
     "build": "builder",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import os
 from typing import TYPE_CHECKING, TypedDict
 
 from evalindex.errors import IndexOutdated, RootUnreadable, SampleNotFound, printable
+from evalindex.stores.access import is_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -60,9 +60,11 @@ class Filters(LogFilters, total=False):
 class Asks:
     """Answers from rows alone, about logs as they are now.
 
-    Every local log is looked at in any case, and `fresh` asks the same for others. Logs that are
-    new or have changed are read, and told; what could not be is in an answer's `failures`.
-    Without `where` a question is about all that was opened.
+    Every local log is looked at in any case. Remote ones are listed if `fresh`, and always for
+    `incomplete` and `reusable`, or finished samples would be run again; otherwise they are taken as
+    they were built, which `.checked` of the rows tells. Logs that are new or have changed are read,
+    and told; what could not be is in an answer's `failures`. Without `where` a question is about
+    all that was opened.
     """
 
     _healer: Healer
@@ -91,7 +93,7 @@ class Asks:
         """The samples of a folder or log that pass all filters."""
         from evalindex.find import find_filters
 
-        return self._asker(where).find(find_filters(**filters))
+        return self._asker(where, fresh).find(find_filters(**filters))
 
     def logs(
         self, where: LogLike | None = None, *, fresh: bool = False, **filters: Unpack[Filters]
@@ -100,7 +102,7 @@ class Asks:
         is about samples."""
         from evalindex.find import find_filters
 
-        return self._asker(where).logs(find_filters(**filters))
+        return self._asker(where, fresh).logs(find_filters(**filters))
 
     def incomplete(
         self, where: LogLike | None = None, *, fresh: bool = False, **filters: Unpack[LogFilters]
@@ -110,7 +112,7 @@ class Asks:
         from evalindex.find import find_filters
         from evalindex.incomplete import incomplete
 
-        return incomplete(self._asker(where), find_filters(**filters))
+        return incomplete(self._asker(where, True), find_filters(**filters))
 
     def reusable(
         self, where: LogLike | None = None, *, fresh: bool = False, **filters: Unpack[LogFilters]
@@ -119,7 +121,7 @@ class Asks:
         from evalindex.find import find_filters
         from evalindex.incomplete import reusable
 
-        return reusable(self._asker(where), find_filters(**filters))
+        return reusable(self._asker(where, True), find_filters(**filters))
 
     def _with_uuid(self, log: LogLike | None, uuid: str) -> SampleRow:
         """The sample with a uuid, from the newest log that has it and can be read. Raises
@@ -130,7 +132,11 @@ class Asks:
             if one_log is not None and self._places().locate(one_log).root_id is None:
                 raise IndexOutdated("no index knows this log")
             found = self.find(log, uuid=uuid, newest="uuid")
-            rows, failures = list(found), found.failures
+            rows = list(found)
+            if not rows:  # of remote logs that may be true no more
+                found = self.find(log, fresh=True, uuid=uuid, newest="uuid")
+                rows = list(found)
+            failures = found.failures
         except IndexOutdated:
             if one_log is None:
                 raise
@@ -145,10 +151,10 @@ class Asks:
             raise failures[0]
         raise SampleNotFound([], uuid=uuid, log=one_log)
 
-    def _asker(self, where: LogLike | None) -> Asker:
+    def _asker(self, where: LogLike | None, fresh: bool) -> Asker:
         from evalindex.find import Asker
 
         scope = self._places().scope(where)
-        if where is not None and scope.one_log is None and not os.path.isdir(str(scope.location)):
+        if where is not None and scope.one_log is None and not is_folder(str(scope.location)):
             raise RootUnreadable("there is no such folder", log=scope.location, code=errno.ENOENT)
-        return Asker(self._healer, self._indexed(), scope)
+        return Asker(self._healer, self._indexed(), scope, fresh=fresh)

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 
 class Budget:
-    """Uncompressed bytes that all reads of an Index may hold together, and threads they may use."""
+    """Uncompressed bytes that all reads of an Index may hold together, and threads they may use:
+    for remote logs as many as requests may be in flight."""
 
-    def __init__(self, most: int, threads: int) -> None:
+    def __init__(self, most: int, threads: int, requests: int) -> None:
         self._most = most
         self._held = 0
-        self._threads = threads
+        self._threads = {False: threads, True: requests}
         self._busy = 0
         #: How many forks lie behind this process.
         self.generation = 0
@@ -45,12 +46,12 @@ class Budget:
                 self._held -= size
 
     @contextmanager
-    def threads(self, wanted: int | None) -> Iterator[int]:
-        """As many threads as are free, up to those wanted (all of them if None); one at least,
-        for that is the caller's own."""
+    def threads(self, limit: int | None, wanted: int, *, distant: bool) -> Iterator[int]:
+        """As many threads as are free, up to those wanted and to the call's own limit; one at
+        least, for that is the caller's own."""
         with self._lock:
-            free = self._threads - self._busy
-            granted = max(1, free if wanted is None else min(wanted, free))
+            free = self._threads[distant] - self._busy
+            granted = max(1, min(wanted, free if limit is None else min(limit, free)))
             self._busy += granted
         try:
             yield granted

@@ -21,18 +21,12 @@ from evalindex.errors import (
     printable,
 )
 from evalindex.home import build_target, named_index
+from evalindex.locations import folder_of, full_path, is_at_or_below, is_url, name_of, path_below
 from evalindex.outcome import LogReader, Outcome
-from evalindex.place import (
-    LogLike,
-    full_path,
-    full_root,
-    is_at_or_below,
-    path_below,
-    stored_location,
-)
+from evalindex.place import LogLike, full_root, stored_location
 from evalindex.progress import Progress, Silent
-from evalindex.stores import Listed
-from evalindex.stores.local import LocalListing
+from evalindex.stores import Listed, Meter, Stats
+from evalindex.stores.access import list_logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,6 +36,7 @@ if TYPE_CHECKING:
 
 # Reading is a system call or two and parsing holds the GIL: more threads only help cold disks.
 _JOBS = 4
+_REMOTE_JOBS = 32
 
 _logger = logging.getLogger("evalindex")
 _TIMESTAMPED = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}")
@@ -51,7 +46,8 @@ class BuildReport(NamedTuple):
     """What a build did: numbers of logs, the indexes it wrote, and what it could not read.
 
     `failures` has an error for each unreadable log and each folder that could not be listed.
-    `json_logs` are logs in inspect's `.json` format, which have no directory to index.
+    `json_logs` are logs in inspect's `.json` format, which have no directory to index. `stats` says
+    what it took.
     """
 
     indexed: int
@@ -61,6 +57,7 @@ class BuildReport(NamedTuple):
     indexes: tuple[str, ...]
     failures: tuple[EvalIndexError, ...]
     json_logs: tuple[str, ...]
+    stats: Stats
 
 
 def build(
@@ -88,7 +85,7 @@ def build(
     targets = [build_target(argument, named) for argument in arguments]
     tally = _Tally()
     for target in targets:
-        if target.in_cache:
+        if target.in_cache and not (is_url(target.location) and os.path.exists(target.index_file)):
             _logger.warning(
                 "nothing can be written in %s: its index is %s",
                 printable(target.location),
@@ -101,7 +98,7 @@ def build(
                 for target in targets:
                     if target.index_file == file:
                         job = _Job(writer, target, tally, full, forget, summaries)
-                        job.run(jobs or _JOBS, listener)
+                        job.run(jobs, listener)
             finally:
                 writer.close()
             tally.indexes.append(file)
@@ -114,6 +111,7 @@ class _Tally:
         self.indexes: list[str] = []
         self.failures: list[EvalIndexError] = []
         self.json_logs: list[str] = []
+        self.meter = Meter()
 
     def fail(self, error: EvalIndexError) -> None:
         self.unreadable += 1
@@ -128,6 +126,7 @@ class _Tally:
             tuple(self.indexes),
             tuple(self.failures),
             tuple(sorted(self.json_logs)),
+            self.meter.read(),
         )
 
 
@@ -160,7 +159,7 @@ class _Job:
                 if path_below(target.location, location) is not None:
                     self._root = location
                     return root_id
-            self._root = os.path.dirname(target.location) if target.one_log else target.location
+            self._root = folder_of(target.location) if target.one_log else target.location
             inner = [
                 (root_id, f"{prefix}/")
                 for location, root_id in known.items()
@@ -171,7 +170,7 @@ class _Job:
         self._root_id = self._writer.claim_root(choose)
         self._below = path_below(target.location, self._root) or ""
 
-    def run(self, jobs: int, progress: Progress) -> None:
+    def run(self, jobs: int | None, progress: Progress) -> None:
         known = self._writer.logs(self._root_id)
         known = {path: row for path, row in known.items() if is_at_or_below(path, self._below)}
         started = time.time_ns()
@@ -181,20 +180,24 @@ class _Job:
             self._writer.summaries(self._root_id),
             full=self._full,
             summaries=self._summaries,
+            meter=self._tally.meter,
         )
         changed = [item for item in listed if not reader.is_unchanged(item, known.get(item.path))]
         self._tally.unchanged += len(listed) - len(changed)
         there = {item.path for item in listed}
-        progress.start(os.path.basename(self._root) or self._root, len(changed))
-        for outcome in _in_parallel(
-            jobs, lambda item: reader.read(item.path, known.get(item.path)), changed
-        ):
+        progress.start(name_of(self._root) or self._root, len(changed))
+
+        def read(item: Listed) -> Outcome:
+            return reader.read(item.path, known.get(item.path), item.size)
+
+        most = jobs or (_REMOTE_JOBS if is_url(self._root) else _JOBS)
+        for outcome in _in_parallel(most, read, changed):
             self._store(outcome, reader)
             progress.step()
             if outcome.gone:
                 there.discard(outcome.path)
         self._forget_gone(known, there, unlisted)
-        if not os.path.isdir(self._root):
+        if not (listed or self._below if is_url(self._root) else os.path.isdir(self._root)):
             self._writer.drop_root(self._root_id)
         elif not self._below:
             self._writer.set_built(self._root_id, started)
@@ -203,7 +206,7 @@ class _Job:
         """The logs to look at, and the folders below which nothing can be said to be gone."""
         if self._one_log:
             return [Listed(self._below, None, None)], set()
-        listing = LocalListing(self._root, below=self._below)
+        listing = list_logs(self._root, self._below, self._tally.meter)
         try:
             listed = list(listing)
         except RootUnreadable as error:
@@ -211,7 +214,7 @@ class _Job:
                 return [], set()
             error.hint = "if it is gone for good, build with --forget"
             raise
-        folder = full_path(self._root, self._below) if self._below else self._root
+        folder = full_path(self._root, self._below)
         if known and not listed and not self._forget:
             raise RootUnreadable(
                 f"it holds no log, though the index knows {len(known):,} in it",
@@ -266,13 +269,15 @@ class _Job:
 
 
 def _is_log_of_its_own(path: str) -> bool:
-    return os.path.isfile(path) and not os.path.islink(path)
+    return not is_url(path) and os.path.isfile(path) and not os.path.islink(path)
 
 
 def _is_json_log(path: str) -> bool:
     """As inspect lists them, by a time stamp in the name; or by what the file begins with."""
-    if _TIMESTAMPED.match(os.path.basename(path)):
+    if _TIMESTAMPED.match(name_of(path)):
         return True
+    if is_url(path):
+        return False
     try:
         with open(path, "rb") as file:
             start = file.read(4096)

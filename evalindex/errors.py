@@ -6,6 +6,7 @@
     ├── LogUnreadable       (OSError)                there, but its bytes cannot be had
     ├── NotAnEvalLog        (ValueError)             a malformed archive, or none at all
     ├── StaleLog                                     changed, and kept changing or may not be healed
+    │   └── LogChanged                               again and again, while it was read
     ├── CorruptMember                                its bytes are not what the directory says
     ├── UnsupportedMember                            encrypted, unknown method, or no such form
     ├── MemberNotFound      (KeyError)               no member of that name in the log
@@ -153,6 +154,10 @@ class NotAnEvalLog(EvalIndexError, ValueError):
 
 class StaleLog(EvalIndexError):
     """The log is not the one that was indexed, and could not or should not be healed."""
+
+
+class LogChanged(StaleLog):
+    """The log changed between two requests, again and again."""
 
 
 class CorruptMember(EvalIndexError):

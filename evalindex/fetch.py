@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from evalindex import codec, spans
 from evalindex.errors import CorruptMember, UnsupportedMember
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from evalindex.model import Member
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from evalindex.stores import LogFile
 
     Fetched = tuple[Member, bytes | CorruptMember | UnsupportedMember]
+
+
+class Threads(Protocol):
+    """Grants threads, or requests at a time, for as long as the context is held."""
+
+    def __call__(self, wanted: int, *, distant: bool) -> AbstractContextManager[int]: ...
+
 
 _GAP = 4 * 2**10  # reading over a gap costs less than a second system call up to here
 _SPAN_LIMIT = 4 * 2**20
@@ -25,17 +32,21 @@ _WORTH_THREADS = 2 * 2**20
 def fetch(
     file: LogFile,
     members: Iterable[Member],
-    threads: Callable[[], AbstractContextManager[int]] | None = None,
+    threads: Threads | None = None,
 ) -> Iterator[Fetched]:
     """Each member with its bytes, or with what is wrong with it; in file order.
 
     Much work is split among threads, as many as `threads` grants while it is going on, by the
     megabyte: reading, decompressing and summing let go of the GIL, while a thread hop per member
-    would cost more than most members.
+    would cost more than most members. Of a remote log each span is a request for a thread.
     """
     planned = spans.plan(members, file.size, gap=_GAP, limit=_SPAN_LIMIT)
-    if threads and len(planned) > 1 and sum(s.stop - s.start for s in planned) > _WORTH_THREADS:
-        with threads() as granted:
+    if (
+        threads
+        and len(planned) > 1
+        and (file.distant or sum(s.stop - s.start for s in planned) > _WORTH_THREADS)
+    ):
+        with threads(len(planned), distant=file.distant) as granted:
             if granted > 1:
                 yield from _read_in_threads(file, planned, granted)
                 return

@@ -182,10 +182,12 @@ def _any_matches(text: str | None, patterns: Iterable[str]) -> bool:
 class Asker:
     """Asks one index about the logs within a scope."""
 
-    def __init__(self, healer: Healer, reader: IndexReader, scope: Scope) -> None:
+    def __init__(self, healer: Healer, reader: IndexReader, scope: Scope, *, fresh: bool) -> None:
+        """`fresh` has remote logs listed, not only local ones."""
         self._healer = healer
         self._reader = reader
         self._scope = scope
+        self._fresh = fresh
 
     @contextmanager
     def question(self) -> Iterator[Question]:
@@ -203,7 +205,7 @@ class Asker:
         """What a job makes of the logs that are meant, while the index still has the rows that
         were proved to hold for them; those logs, and all that was seen."""
         for _ in range(_TRIES):
-            seen = survey(self._healer, self._reader, question, self._scope)
+            seen = survey(self._healer, self._reader, question, self._scope, fresh=self._fresh)
             logs = filter.chosen(seen.logs)
             with question.moment(log.log_id for log in logs if log.log_id is not None) as holds:
                 if not holds:

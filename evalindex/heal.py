@@ -7,10 +7,11 @@ import time
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from evalindex import names
-from evalindex.directory import PAUSES, prove, read_directory
+from evalindex.directory import PAUSES, Proof, prove, read_directory
 from evalindex.errors import (
     CorruptMember,
     EvalIndexError,
+    LogChanged,
     LogNotFound,
     LogUnreadable,
     NotAnEvalLog,
@@ -20,7 +21,8 @@ from evalindex.errors import (
     printable,
 )
 from evalindex.known import Known, KnownLogs, LookUp
-from evalindex.stores.local import LocalFile
+from evalindex.stores import Meter
+from evalindex.stores.access import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from evalindex.database.queries import IndexReader
     from evalindex.model import Member, SampleKey, Version
     from evalindex.place import Spot
+    from evalindex.stores import LogFile
 
 T = TypeVar("T")
 
@@ -72,12 +75,19 @@ class Healer:
         self._logs = KnownLogs(index)
         self._on_stale = on_stale
         self._said: set[str] = set()
+        self.meter = Meter()
 
     def look_up(self, questions: Sequence[LookUp]) -> list[Known | None]:
         """What is known of logs and of their members, without a look at them."""
         return self._logs.look_up(questions)
 
-    def prove(self, log: LogInCall, file: LocalFile) -> Known:
+    def open(self, log: LogInCall, *, pinned: bool) -> LogFile:
+        """Open a log. `pinned` is for those who read a member of it next: a remote log whose ETag
+        is known is not looked at before, since that read will show whether it holds."""
+        pin = log.known.proof if pinned and log.known is not None and not log.doubted else None
+        return open_log(log.spot.location, pin, meter=self.meter)
+
+    def prove(self, log: LogInCall, file: LogFile) -> Known:
         """What is known of the log that is open, proved to hold for it.
 
         Otherwise its directory is read from the same descriptor as its members will be. Raises
@@ -89,16 +99,17 @@ class Healer:
         if known is not None and not log.doubted:
             if log.proved is not None and log.proved == file.version:
                 return known
-            proof = prove(known.proof, file)
+            proof = self._proof(known, file)
             if proof is None and known.log_id is None:
                 # What was healed holds no more, but a builder may have been here since.
                 self._logs.forget(log.spot)
                 (known,) = self._logs.look_up_indexed([(log.spot, log.wanted)])
-                proof = None if known is None else prove(known.proof, file)
+                proof = None if known is None else self._proof(known, file)
             if known is not None and proof is not None:
                 log.known = self._logs.proved(known, proof)
                 log.proved = file.version
                 return log.known
+        self.meter.directory_read()
         try:
             read = read_directory(file)
         except NotAnEvalLog:
@@ -120,7 +131,15 @@ class Healer:
         log.final = file.at_rest()
         return log.known
 
-    def prove_absence(self, log: LogInCall, file: LocalFile) -> Known:
+    def _proof(self, known: Known, file: LogFile) -> Proof | None:
+        size = known.proof.size - known.proof.directory_offset
+        if known.proof.version is not None and known.proof.version == file.version:
+            self.meter.directory_saved(size)
+        else:
+            self.meter.directory_read()
+        return prove(known.proof, file)
+
+    def prove_absence(self, log: LogInCall, file: LogFile) -> Known:
         """What is known of the open log, not by rows of the index alone: they prove, by the CRC-32
         that they hold, what they find, but a row that was lost would be a sample that is absent."""
         if log.known is None or log.known.log_id is not None:
@@ -137,13 +156,15 @@ class Healer:
 
     def after_fork(self) -> None:
         self._logs.after_fork()
+        self.meter.after_fork()
 
     def attempt(
         self,
         spot: Spot,
         wanted: Sequence[str] | None,
-        job: Callable[[LogInCall, LocalFile, Known], T],
+        job: Callable[[LogInCall, LogFile, Known], T],
         *,
+        pinned: bool = False,
         keep_open: bool = False,
     ) -> T:
         """What a job makes of one log, open and with what is known of it proved; healed and tried
@@ -152,7 +173,7 @@ class Healer:
         log = LogInCall(spot, wanted, known)
         while True:
             try:
-                file = LocalFile(spot.location)
+                file = self.open(log, pinned=pinned)
                 try:
                     result = job(log, file, self.prove(log, file))
                 except BaseException:
@@ -169,7 +190,7 @@ class Healer:
     def members(self, spot: Spot) -> list[Member]:
         """All members that a log has now, in file order."""
 
-        def read(_: LogInCall, __: LocalFile, known: Known) -> list[Member]:
+        def read(_: LogInCall, __: LogFile, known: Known) -> list[Member]:
             return sorted(known.members(), key=lambda member: member.header_offset)
 
         return self.attempt(spot, None, read)
@@ -208,6 +229,8 @@ def may_pass(log: LogInCall, error: EvalIndexError) -> bool:
     """Whether there is a next try, at which an error may be gone."""
     if log.tries >= len(PAUSES):
         return False
+    if isinstance(error, LogChanged):
+        return True
     if isinstance(error, (CorruptMember, NotAnEvalLog, UnsupportedMember)):
         return not log.final
     if isinstance(error, LogUnreadable):

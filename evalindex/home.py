@@ -13,11 +13,14 @@ from evalindex.errors import (
     IndexEmpty,
     IndexNotWritable,
     LogNotFound,
+    MissingExtra,
     NotAnEvalLog,
     NotAnIndex,
     RootUnreadable,
 )
-from evalindex.place import LogLike, is_text, path_below, roots_of, spelled
+from evalindex.locations import absolute, folder_of, is_text, is_url, path_below, real
+from evalindex.place import LogLike, roots_of, spelled
+from evalindex.stores.access import is_folder, listed_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +44,7 @@ class Target(NamedTuple):
 
 
 def named_index(index: LogLike | None) -> str | None:
-    """The index that was named by argument or environment, as a full path."""
+    """The index that was named by argument or environment, as a full path or URL."""
     if index is None:
         index = os.environ.get(INDEX_VARIABLE) or None
     if index is None:
@@ -50,13 +53,19 @@ def named_index(index: LogLike | None) -> str | None:
         raise NotAnIndex(
             "an index on a server cannot be used yet", log=index, hint="name a file with --index"
         )
-    return os.path.abspath(spelled(index))
+    return absolute(spelled(index))
 
 
 def find_index(location: str) -> str | None:
     """The index to read for a log or folder: the nearest one beside it or above, or the one in
-    the user's cache if that was built later."""
+    the user's cache if that was built later. For a URL the cache comes first, and the answer may
+    be a URL, for `open_reader`."""
     folders = list(_folders_above(location))
+    if is_url(location):
+        cached = next(filter(os.path.exists, map(_cache_path, folders)), None)
+        return cached or next(
+            filter(_is_object, (f"{folder}/{INDEX_NAME}" for folder in folders)), None
+        )
     beside = (os.path.join(folder, INDEX_NAME) for folder in folders)
     nearest = next(filter(os.path.exists, beside), None)
     cached = next(filter(os.path.exists, map(_cache_path, folders)), None)
@@ -87,21 +96,28 @@ def build_target(argument: LogLike, index: str | None) -> Target:
     """What `build ARGUMENT` is about; `index` is the one that was named, if any. The index's folder
     is made if need be."""
     text = spelled(argument)
-    one_log = text.endswith(".eval") and not os.path.isdir(text)
-    location = os.path.realpath(text)
-    if one_log and not os.path.lexists(text):
+    one_log = text.endswith(".eval") and not is_folder(text)
+    location = real(absolute(text))
+    remote = is_url(location)
+    if one_log and not remote and not os.path.lexists(text):
         raise LogNotFound("no such log", log=location)
-    if not one_log and os.path.isfile(location):
+    if not one_log and not remote and os.path.isfile(location):
         raise NotAnEvalLog(
             "it is neither a folder nor an .eval log", log=location, hint=CONVERT_HINT
         )
     if not is_text(location):
         raise RootUnreadable("its name is not UTF-8", log=location, hint="rename it")
+    if index is not None and is_url(index):
+        raise IndexNotWritable(
+            "no index can be built in a store",
+            log=index,
+            hint="build into a file and copy that there",
+        )
     if index is not None:
         target = Target(index, location, one_log, in_cache=False)
     else:
         target = _unnamed_target(location, one_log)
-    if not (one_log or os.path.isdir(location) or os.path.exists(target.index_file)):
+    if not (one_log or remote or os.path.isdir(location) or os.path.exists(target.index_file)):
         raise RootUnreadable("there is no such folder", log=location, code=errno.ENOENT)
     folder = os.path.dirname(target.index_file)
     try:
@@ -116,19 +132,25 @@ def build_target(argument: LogLike, index: str | None) -> Target:
 
 
 def _unnamed_target(location: str, one_log: bool) -> Target:
-    root = os.path.dirname(location) if one_log else location
+    root = folder_of(location) if one_log else location
     for folder in _folders_above(root):
-        for candidate in (os.path.join(folder, INDEX_NAME), _cache_path(folder)):
+        for candidate in _index_files(folder):
             if not (os.path.exists(candidate) and _can_write(candidate)):
                 continue
             # Whatever is in the root's own index, its builder will deal with it.
             if folder == root or _covers(candidate, location):
                 in_cache = os.path.basename(candidate) != INDEX_NAME
                 return Target(candidate, location, one_log, in_cache)
-    beside = os.path.join(root, INDEX_NAME)
-    if _can_write(beside) or not os.path.isdir(root):
-        return Target(beside, location, one_log, in_cache=False)
-    return Target(_cache_path(root), location, one_log, in_cache=True)
+    file, *cached = _index_files(root)
+    if cached and not _can_write(file) and os.path.isdir(root):
+        (file,) = cached
+    return Target(file, location, one_log, in_cache=os.path.basename(file) != INDEX_NAME)
+
+
+def _index_files(folder: str) -> list[str]:
+    """Where the index of a folder may be: in it, if files can be there, and in the cache."""
+    beside = [] if is_url(folder) else [os.path.join(folder, INDEX_NAME)]
+    return [*beside, _cache_path(folder)]
 
 
 def _covers(index: str, location: str) -> bool:
@@ -150,10 +172,10 @@ def _can_write(index: str) -> bool:
 
 
 def _folders_above(location: str) -> Iterator[str]:
-    folder = location if os.path.isdir(location) else os.path.dirname(location)
+    folder = location if is_folder(location) else folder_of(location)
     while True:
         yield folder
-        parent = os.path.dirname(folder)
+        parent = folder_of(folder)
         if parent == folder:
             return
         folder = parent
@@ -164,3 +186,22 @@ def _cache_path(root: str) -> str:
 
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
     return os.path.join(user_cache_dir("evalindex", appauthor=False), f"{digest}.db")
+
+
+def _is_object(url: str) -> bool:
+    """Whether there is an index in a store; what cannot be looked at is none."""
+    try:
+        return any(listed_log(url, url))
+    except MissingExtra:
+        raise
+    except EvalIndexError:
+        return False
+
+
+def open_reader(index: str) -> IndexReader:
+    """Open an index file. One in a store is fetched to the user's cache, unless it is there."""
+    if not is_url(index):
+        return IndexReader(index)
+    from evalindex.stores.pull import pull
+
+    return IndexReader(pull(index, _cache_path(index)), origin=index)

@@ -10,19 +10,23 @@ from evalindex.answers import check_limits
 from evalindex.asks import Asks
 from evalindex.async_reads import AsyncReads
 from evalindex.budget import Budget
-from evalindex.database.queries import IndexReader
 from evalindex.errors import IndexClosed, IndexNotFound, LogNotFound, NotAnEvalLog
 from evalindex.heal import Healer, OnStale
-from evalindex.home import CONVERT_HINT, INDEX_NAME, find_index, named_index
+from evalindex.home import CONVERT_HINT, INDEX_NAME, find_index, named_index, open_reader
+from evalindex.locations import absolute, folder_of, is_url, real
 from evalindex.place import Places, spelled
+from evalindex.stores.access import is_folder
 
 if TYPE_CHECKING:
+    from evalindex.database.queries import IndexReader
     from evalindex.place import LogLike
     from evalindex.progress import Progress
     from evalindex.status import IndexStatus
+    from evalindex.stores import Stats
     from evalindex.verify import VerifyReport
 
 _MAX_BYTES = 16 * 2**20
+_REQUESTS = 64
 
 
 def open(
@@ -38,22 +42,25 @@ def open(
     it or above, else one in the user's cache folder. One log can do without. `on_stale="error"`
     raises `StaleLog` for a log that changed since it was indexed instead of reading its directory
     again. `max_bytes` bounds the uncompressed bytes that all reads of the Index hold together
-    (16 MiB if None), `concurrency` the threads that they use together (as many as there are
-    processors, at most 4, if None); a call may ask for less.
+    (16 MiB if None), `concurrency` the threads that they use together, each with one request in
+    flight if logs are remote (if None, 64 for those, and for others as many as there are
+    processors, at most 4); a call may ask for less.
     """
     if on_stale not in ("refresh", "error"):
         raise ValueError(f'on_stale is "refresh" or "error", not {on_stale!r}')
     check_limits(concurrency=concurrency, max_bytes=max_bytes)
-    path = os.path.abspath(spelled(where))
+    path = absolute(spelled(where))
     base: str | None = None
     log: str | None = None
     index: str | None = path
-    if os.path.isdir(path):
-        base = os.path.realpath(path)
+    if is_folder(path) and not path.endswith((".db", ".json")):
+        base = real(path)
         index = named_index(None) or find_index(base)
         if index is None:
             raise IndexNotFound("nothing is indexed here", log=path, hint=_hint_below(base))
-    elif not os.path.lexists(path) and not path.endswith((".db", ".eval", ".json")):
+    elif not (is_url(path) or os.path.lexists(path)) and not path.endswith(
+        (".db", ".eval", ".json")
+    ):
         raise IndexNotFound("there is no such folder, log or index", log=path)
     elif path.endswith(".json"):
         raise NotAnEvalLog("it is no .eval log", log=path, hint=CONVERT_HINT)
@@ -80,13 +87,16 @@ def _hint_below(folder: str) -> str:
 
 def open_log(log: LogLike) -> Index:
     """Open what there is to read one log with, whatever its name ends in."""
-    path = os.path.abspath(spelled(log))
+    path = absolute(spelled(log))
     base, index = _around(path)
     return Index(index, base, path, "refresh", _budget(None, None))
 
 
 def _around(path: str) -> tuple[str, str | None]:
     """The folder of a log, and the index that covers it, if there is one."""
+    if is_url(path):
+        base = folder_of(path)
+        return base, named_index(None) or find_index(base)
     if not os.path.lexists(path):
         raise LogNotFound("no such log", log=path)
     base = os.path.realpath(os.path.dirname(path))
@@ -95,7 +105,8 @@ def _around(path: str) -> tuple[str, str | None]:
 
 def _budget(concurrency: int | None, max_bytes: int | None) -> Budget:
     threads = concurrency or min(4, os.cpu_count() or 1)
-    return Budget(_MAX_BYTES if max_bytes is None else max_bytes, threads)
+    requests = concurrency or _REQUESTS
+    return Budget(_MAX_BYTES if max_bytes is None else max_bytes, threads, requests)
 
 
 class Index(Asks, AsyncReads):
@@ -114,7 +125,7 @@ class Index(Asks, AsyncReads):
         budget: Budget,
     ) -> None:
         """Use `open`."""
-        reader = None if index is None else IndexReader(index)
+        reader = None if index is None else open_reader(index)
         super().__init__(Healer(reader, on_stale), budget)
         self._reader = reader
         self._base = base
@@ -130,6 +141,11 @@ class Index(Asks, AsyncReads):
     def path(self) -> str | None:
         """The index file, None if one log was opened that no index covers."""
         return None if self._reader is None else self._reader.path
+
+    @property
+    def stats(self) -> Stats:
+        """What the reads of this Index have taken so far, and what the index saved them."""
+        return self._healer.meter.read()
 
     def locate(self, log: LogLike) -> str:
         """The full path of a log, as answers give it, whatever it was called."""

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from evalindex.known import Known
     from evalindex.place import Spot
     from evalindex.records import Summaries
-    from evalindex.stores.local import LocalFile
+    from evalindex.stores import LogFile
 
 
 def list_samples(healer: Healer, spot: Spot) -> Iterator[SampleRow]:
     """The samples that a log has now, in the order of its summaries."""
 
-    def read(_: LogInCall, file: LocalFile, known: Known) -> tuple[SurveyedLog, Summaries]:
+    def read(_: LogInCall, file: LogFile, known: Known) -> tuple[SurveyedLog, Summaries]:
         members = {member.name: member for member in known.members()}
         return read_log(spot, members, file, time.time())
 

@@ -17,8 +17,9 @@ from evalindex.errors import (
     NotAnEvalLog,
     UnsupportedMember,
 )
-from evalindex.place import full_path, is_text
-from evalindex.stores.local import LocalFile
+from evalindex.locations import full_path, is_text, is_url
+from evalindex.stores import Meter
+from evalindex.stores.access import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from evalindex.database.queries import IndexedLog
     from evalindex.model import Version
     from evalindex.records import Contents, KnownSummaries
-    from evalindex.stores import Listed
+    from evalindex.stores import Listed, LogFile
     from evalindex.zip import Directory
 
 
@@ -57,10 +58,17 @@ class LogReader:
     """Reads logs of one root for its index. Safe to share between threads."""
 
     def __init__(
-        self, root: str, known: dict[str, KnownSummaries], *, full: bool, summaries: bool
+        self,
+        root: str,
+        known: dict[str, KnownSummaries],
+        *,
+        full: bool,
+        summaries: bool,
+        meter: Meter,
     ) -> None:
         """`known` is what the index has of samples, by path; `full` reads every log again."""
         self._root = root
+        self._meter = meter
         self._known = known
         self._full = full
         self._summaries = summaries
@@ -83,15 +91,15 @@ class LogReader:
         self._known.pop(path, None)
         return self.read(path, None)
 
-    def read(self, path: str, row: IndexedLog | None) -> Outcome:
-        """What became of a log since `row`; all of it, if there is none."""
+    def read(self, path: str, row: IndexedLog | None, size: int | None = None) -> Outcome:
+        """What became of a log since `row`; all of it, if there is none. `size` was listed."""
         location = full_path(self._root, path)
         if not is_text(location):
             error = LogUnreadable("its name is not UTF-8", log=location, hint="rename it")
             return Outcome(path, None, error=error)
         for pause in (*directory.PAUSES, None):
             try:
-                with LocalFile(location) as file:
+                with open_log(location, size=size, meter=self._meter) as file:
                     try:
                         return self._outcome(path, row, file)
                     except (NotAnEvalLog, _Incomplete) as error:
@@ -105,12 +113,13 @@ class LogReader:
             time.sleep(pause)
         raise AssertionError("the last pause is None")
 
-    def _outcome(self, path: str, row: IndexedLog | None, file: LocalFile) -> Outcome:
+    def _outcome(self, path: str, row: IndexedLog | None, file: LogFile) -> Outcome:
         trusted = row is not None and not self._full and self._has_its_rows(path)
         known = directory.stored_proof(row) if row is not None and trusted else None
         proof = None if known is None else directory.prove(known, file)
         if proof is not None:
             return Outcome(path, row, version=proof.version)
+        self._meter.directory_read()
         read = directory.read_directory(file)
         contents, error = self._contents(path, file, read.directory)
         members = records.member_rows(read.directory)
@@ -134,7 +143,7 @@ class LogReader:
         return outcome
 
     def _contents(
-        self, path: str, file: LocalFile, found: Directory
+        self, path: str, file: LogFile, found: Directory
     ) -> tuple[Contents | None, EvalIndexError | None]:
         """What the log says of itself; its samples can be read even if that cannot be."""
         known = None if self._full else self._known.get(path)
@@ -148,7 +157,7 @@ class LogReader:
     def _failed(self, path: str, row: IndexedLog | None, error: EvalIndexError) -> Outcome:
         error.log = full_path(self._root, path)
         if isinstance(error, LogNotFound):
-            if not os.path.islink(error.log):
+            if is_url(error.log) or not os.path.islink(error.log):
                 return Outcome(path, row, gone=True)
             error = LogUnreadable("the link leads nowhere", log=error.log)
         facts = LogFacts(

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from evalindex.place import Spot
     from evalindex.request import Request
     from evalindex.stores import LogFile
-    from evalindex.stores.local import LocalFile
 
 Field = Literal["messages", "events"]
 
@@ -29,11 +28,11 @@ Field = Literal["messages", "events"]
 def read_member(healer: Healer, spot: Spot, name: str) -> bytes:
     """The bytes of a member. Raises `MemberNotFound`."""
 
-    def read(log: LogInCall, file: LocalFile, known: Known) -> bytes:
+    def read(log: LogInCall, file: LogFile, known: Known) -> bytes:
         member = find_member(healer, log, file, known, name)
         return _read(file, [member])[member]
 
-    return healer.attempt(spot, wanted_member(name), read)
+    return healer.attempt(spot, wanted_member(name), read, pinned=True)
 
 
 def wanted_member(name: str) -> list[str]:
@@ -41,7 +40,7 @@ def wanted_member(name: str) -> list[str]:
     return [name] if names.can_exist(name, 1) else []
 
 
-def find_member(healer: Healer, log: LogInCall, file: LocalFile, known: Known, name: str) -> Member:
+def find_member(healer: Healer, log: LogInCall, file: LogFile, known: Known, name: str) -> Member:
     """Raises `MemberNotFound`, which the log itself has proved."""
     member = known.find(name) or healer.prove_absence(log, file).find(name)
     if member is None:
@@ -50,7 +49,7 @@ def find_member(healer: Healer, log: LogInCall, file: LocalFile, known: Known, n
 
 
 def proved_members(
-    healer: Healer, log: LogInCall, file: LocalFile, known: Known, request: Request
+    healer: Healer, log: LogInCall, file: LogFile, known: Known, request: Request
 ) -> tuple[Known, Sequence[Member]]:
     """The members of a sample; none if the log itself has proved that it is absent."""
     members = members_of(known, request)
@@ -69,7 +68,7 @@ def read_slice(
     """
     last = sys.maxsize if stop is None else stop
 
-    def read(log: LogInCall, file: LocalFile, known: Known) -> list[Any]:
+    def read(log: LogInCall, file: LogFile, known: Known) -> list[Any]:
         known, members = proved_members(healer, log, file, known, request)
         if not members:
             raise absence(known, request.sample, request.name)
@@ -83,7 +82,8 @@ def read_slice(
             raise CorruptMember(f"the {field} of id {request.id!r} are no list")
         return (items or [])[start:last]
 
-    return healer.attempt(request.spot, [request.name] if request.name else [], read)
+    wanted = [request.name] if request.name else []
+    return healer.attempt(request.spot, wanted, read, pinned=True)
 
 
 def _chunked_slice(

@@ -6,18 +6,22 @@ link, which is an alias and resolved anew in each call.
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
 from urllib.parse import unquote
 
-from evalindex.errors import (
-    AmbiguousLog,
-    IndexNotFound,
-    LogNotFound,
-    LogUnreadable,
+from evalindex.errors import AmbiguousLog, IndexNotFound, LogNotFound
+from evalindex.locations import (
+    absolute,
+    folder_of,
+    full_path,
+    is_at_or_below,
+    is_text,
+    is_url,
+    path_below,
+    real,
 )
+from evalindex.stores.access import is_folder, listed_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +29,6 @@ if TYPE_CHECKING:
     from evalindex.database.queries import IndexedLog, IndexReader
 
 _NO_NAMES = ("", os.curdir, os.pardir)
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 class LogInfo(Protocol):
@@ -58,8 +60,8 @@ class Spot(NamedTuple):
 
 
 def spelled(log: LogLike) -> str:
-    """A path, absolute or not, from whatever names a log or a root. Nothing is looked up but
-    whether the text behind `file://` is a file as it stands."""
+    """A path, absolute or not, or a URL, from whatever names a log or a root. Nothing is looked up
+    but whether the text behind `file://` is a file as it stands."""
     if isinstance(log, str):
         text = log
         if text.startswith("file://"):
@@ -72,13 +74,6 @@ def spelled(log: LogLike) -> str:
         text = log.name.removeprefix("file://")
     else:
         raise TypeError(f"a log is named by a str, a Path or an EvalLogInfo, not {log!r}")
-    if "://" in text and _URL.match(text):
-        raise LogUnreadable(
-            "only logs on a file system can be read",
-            log=text,
-            hint="copy the logs to a folder",
-            code=errno.ENOTSUP,
-        )
     if "\0" in text:
         raise LogNotFound("no path holds a NUL character", log=text)
     if not text.isascii():
@@ -87,30 +82,6 @@ def spelled(log: LogLike) -> str:
         except UnicodeEncodeError:
             raise LogNotFound("no path can be spelled like this", log=text) from None
     return text
-
-
-def is_text(path: str) -> bool:
-    """Whether a path is UTF-8; Python spells other bytes as lone surrogates, which SQL refuses."""
-    return path.isascii() or _SURROGATE.search(path) is None
-
-
-def path_below(location: str, root: str) -> str | None:
-    """The part of a location below a root, None if it is not there; "" for the root itself."""
-    if location == root:
-        return ""
-    prefix = root if root.endswith(os.sep) else root + os.sep
-    if not location.startswith(prefix):
-        return None
-    return location[len(prefix) :].replace(os.sep, "/")
-
-
-def is_at_or_below(path: str, folder: str) -> bool:
-    """Whether a path in a root is that of the folder or inside it; "" is the root itself."""
-    return not folder or path == folder or path.startswith(folder + "/")
-
-
-def full_path(root: str, path: str) -> str:
-    return os.path.join(root, *path.split("/"))
 
 
 class Places:
@@ -134,17 +105,19 @@ class Places:
         if where is None:
             return Scope(self._base)
         text = spelled(where)
-        if not os.path.isdir(text) and text.endswith(".eval"):
+        if not is_folder(text) and text.endswith(".eval"):
             location = self.locate(where).location
             return Scope(location, one_log=location)
-        return Scope(os.path.realpath(text))
+        return Scope(real(absolute(text)))
 
     def locate(self, log: LogLike) -> Spot:
         """The log that is meant. Raises `LogNotFound` or `AmbiguousLog` for a relative name.
 
-        An absolute path is taken as it is, whether something is there or not.
+        An absolute path or URL is taken as it is, whether something is there or not.
         """
         text = spelled(log)
+        if is_url(text):
+            return self._spot(absolute(text))
         if os.path.isabs(text):
             return self._spot(text)
         found: dict[str, Spot] = {}
@@ -173,9 +146,15 @@ class Places:
         if inside.split(os.sep)[0] != os.pardir:
             for folder in (self._base, *(root.location for root in self._roots)):
                 if folder is not None:
-                    yield os.path.join(folder, inside)
+                    yield (
+                        full_path(folder, inside)
+                        if is_url(folder)
+                        else os.path.join(folder, inside)
+                    )
 
     def _spot(self, path: str) -> Spot:
+        if is_url(path):
+            return _spot_below(path, self._roots)
         folder, name = os.path.split(path)
         if folder not in self._folders:
             self._folders[folder] = os.path.join(os.path.realpath(folder), "")
@@ -190,11 +169,15 @@ class Places:
         return spot
 
     def _exists(self, spot: Spot) -> bool:
-        if os.path.lexists(spot.location):
+        if not is_url(spot.location) and os.path.lexists(spot.location):
             return True
-        if self._reader is None or spot.root_id is None:
-            return False
-        return self._reader.log(spot.root_id, spot.path) is not None
+        if (
+            self._reader is not None
+            and spot.root_id is not None
+            and self._reader.log(spot.root_id, spot.path) is not None
+        ):
+            return True
+        return is_url(spot.location) and any(listed_log(spot.location, spot.path))
 
 
 def _spot_below(location: str, roots: list[Root]) -> Spot:
@@ -208,18 +191,24 @@ def _spot_below(location: str, roots: list[Root]) -> Spot:
 def roots_of(reader: IndexReader) -> list[Root]:
     """The roots of an index with their full paths."""
     return [
-        Root(row.root_id, full_root(reader.path, row.location), row.built_at)
+        Root(row.root_id, full_root(reader.origin, row.location), row.built_at)
         for row in reader.roots()
     ]
 
 
 def full_root(index: str, location: str) -> str:
     """The full path of a root as an index spells it."""
+    if is_url(location):
+        return location
+    if is_url(index):
+        return full_path(folder_of(index), "" if location == os.curdir else location)
     return os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(index)), location))
 
 
 def stored_location(index: str, root: str) -> str:
     """How an index spells a root: relative to its own folder if the root is there or below."""
+    if is_url(root):
+        return root
     below = path_below(root, os.path.dirname(os.path.realpath(index)))
     return root if below is None else below or "."
 

@@ -16,16 +16,17 @@ from evalindex.collector import paused
 from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound
 from evalindex.fetch import fetch
 from evalindex.heal import Healer, LogInCall, absence, last_word, may_pass
+from evalindex.locations import is_url
 from evalindex.model import Member, SampleKey
 from evalindex.request import Content, Request, content_of, held, members_of
-from evalindex.stores.local import LocalFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
+    from evalindex.fetch import Threads
     from evalindex.known import Known
     from evalindex.place import Spot
+    from evalindex.stores import LogFile
 
 T = TypeVar("T")
 
@@ -100,7 +101,7 @@ class _Window:
         healer: Healer,
         requests: Sequence[Request],
         account: Account,
-        threads: Callable[[], AbstractContextManager[int]],
+        threads: Threads,
         all_misses: bool,
     ) -> None:
         self._healer = healer
@@ -179,12 +180,36 @@ class _Window:
             if not self._account.hold(position, held(members), always=position == head):
                 break
             chosen.setdefault(request.spot, {})[position] = members
+        distant = [spot for spot in chosen if is_url(spot.location)]
+        if len(distant) > 1:
+            self._fetch_at_once(distant, chosen, head)
+            for spot in distant:
+                del chosen[spot]
         for spot, wanted in chosen.items():
             self._fetch_from(self._logs[spot], wanted, head)
 
+    def _fetch_at_once(
+        self, spots: Sequence[Spot], chosen: dict[Spot, dict[int, Sequence[Member]]], head: int
+    ) -> None:
+        """Fetch from remote logs, each on a thread of its own: each waits for its own answers."""
+        with self._threads(len(spots), distant=True) as granted:
+            if granted < 2:
+                for spot in spots:
+                    self._fetch_from(self._logs[spot], chosen[spot], head)
+                return
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(granted, thread_name_prefix="evalindex-read") as pool:
+                jobs = [
+                    pool.submit(self._fetch_from, self._logs[spot], chosen[spot], head)
+                    for spot in spots
+                ]
+                for job in jobs:
+                    job.result()
+
     def _fetch_from(self, log: _Log, wanted: dict[int, Sequence[Member]], head: int) -> None:
         try:
-            with LocalFile(log.spot.location) as file:
+            with self._healer.open(log, pinned=True) as file:
                 expected = log.known
                 known = self._healer.prove(log, file)
                 if self._find_missing(log, known):
@@ -211,7 +236,7 @@ class _Window:
         return wanted
 
     def _read_members(
-        self, log: _Log, known: Known, file: LocalFile, wanted: dict[int, Sequence[Member]]
+        self, log: _Log, known: Known, file: LogFile, wanted: dict[int, Sequence[Member]]
     ) -> None:
         distinct = {member: None for members in wanted.values() for member in members}
         found = dict(fetch(file, distinct, self._threads))

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from evalindex.directory import prove, stored_proof
 from evalindex.errors import EvalIndexError, LogNotFound, RootUnreadable
-from evalindex.place import full_path, roots_of
-from evalindex.stores.local import LocalFile, LocalListing, stat_version
+from evalindex.locations import full_path, is_url
+from evalindex.place import roots_of
+from evalindex.stores.access import is_folder, list_logs, listed_log, open_log
+from evalindex.stores.local import stat_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from evalindex.database.queries import IndexedLog, IndexReader
+    from evalindex.model import Version
     from evalindex.place import Root, Scope
+    from evalindex.stores import Listed
 
 #: `fresh`: as indexed, finished. `unfinished`: as indexed, without a header; a running eval and a
 #: crashed one cannot be told apart. `stale`: changed since. `gone`: no longer there. `unreadable`:
@@ -58,9 +62,11 @@ def status(reader: IndexReader, scope: Scope) -> IndexStatus:
     unlisted: dict[str, str] = {}
     for root, below in scope.parts(roots_of(reader)):
         rows = {row.path: row for row in scope.rows(reader, root, below)}
-        logs += [_status_of(root, row) for row in rows.values()]
-        if os.path.isdir(full_path(root.location, below)):
-            logs += _new_logs(root, below, set(rows), unlisted)
+        listed = _listed(root, below, unlisted)
+        logs += [_status_of(root, row, listed) for row in rows.values()]
+        for path in listed.keys() - rows:
+            location = full_path(root.location, path)
+            logs.append(LogStatus(location, path, "new", None, None, listed[path].size, None))
     return IndexStatus(
         reader.path,
         facts["schema"],
@@ -74,8 +80,15 @@ def status(reader: IndexReader, scope: Scope) -> IndexStatus:
     )
 
 
-def _status_of(root: Root, row: IndexedLog) -> LogStatus:
+def _status_of(root: Root, row: IndexedLog, listed: Mapping[str, Listed]) -> LogStatus:
     location = full_path(root.location, row.path)
+    if is_url(location):
+        item = listed.get(row.path)
+        if item is None:
+            return LogStatus(location, row.path, "gone", None, row.samples, row.size, None)
+        state, reason = _state(location, row, item.version)
+        age = max(0.0, time.time() - item.modified / 1e9)
+        return LogStatus(location, row.path, state, reason, row.samples, item.size, age)
     try:
         found = os.stat(location)
     except OSError as error:
@@ -85,18 +98,18 @@ def _status_of(root: Root, row: IndexedLog) -> LogStatus:
             why = error.strerror or str(error)
             return LogStatus(location, row.path, "unreadable", why, row.samples, row.size, None)
         return LogStatus(location, row.path, "gone", None, row.samples, row.size, None)
-    state, reason = _state(location, row, found)
+    state, reason = _state(location, row, stat_version(found))
     age = max(0.0, time.time() - found.st_mtime)
     return LogStatus(location, row.path, state, reason, row.samples, found.st_size, age)
 
 
-def _state(location: str, row: IndexedLog, found: os.stat_result) -> tuple[State, str | None]:
+def _state(location: str, row: IndexedLog, version: Version | None) -> tuple[State, str | None]:
     known = stored_proof(row)
     if known is None:
         return "unreadable", row.reason
-    if known.version is None or known.version != stat_version(found):
+    if known.version is None or known.version != version:
         try:
-            with LocalFile(location) as file:
+            with open_log(location) as file:
                 if prove(known, file) is None:
                     return "stale", None
         except LogNotFound:
@@ -106,15 +119,16 @@ def _state(location: str, row: IndexedLog, found: os.stat_result) -> tuple[State
     return ("fresh" if row.state == "finished" else "unfinished"), None
 
 
-def _new_logs(
-    root: Root, below: str, known: set[str], unlisted: dict[str, str]
-) -> Iterator[LogStatus]:
-    listing = LocalListing(root.location, below=below)
+def _listed(root: Root, below: str, unlisted: dict[str, str]) -> dict[str, Listed]:
+    """The logs that are there, by path."""
+    location = full_path(root.location, below)
+    if not is_folder(location):
+        return {item.path: item for item in listed_log(location, below)} if below else {}
+    listing = list_logs(root.location, below)
+    found: dict[str, Listed] = {}
     try:
-        for item in listing:
-            if item.path not in known:
-                location = full_path(root.location, item.path)
-                yield LogStatus(location, item.path, "new", None, None, item.size, None)
+        found = {item.path: item for item in listing}
     except RootUnreadable as error:
         unlisted[str(error.log)] = error.reason
     unlisted.update((full_path(root.location, p), why) for p, why in listing.unlisted.items())
+    return found

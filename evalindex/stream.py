@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from evalindex.place import Spot
     from evalindex.request import Request
     from evalindex.stores import LogFile
-    from evalindex.stores.local import LocalFile
 
 _CHUNK = 256 * 2**10
 # A local header whose name is as long as the format allows, and some of its extra field.
@@ -108,7 +107,7 @@ def open_stream(healer: Healer, request: Request) -> io.BufferedReader:
     again, since bytes have been handed out.
     """
 
-    def find(log: LogInCall, file: LocalFile, known: Known) -> MemberStream:
+    def find(log: LogInCall, file: LogFile, known: Known) -> MemberStream:
         known, members = proved_members(healer, log, file, known, request)
         if not members:
             raise absence(known, request.sample, request.name)
@@ -117,15 +116,15 @@ def open_stream(healer: Healer, request: Request) -> io.BufferedReader:
         return MemberStream(file, members[0], request.spot.location)
 
     wanted = [] if request.name is None else [request.name]
-    return io.BufferedReader(healer.attempt(request.spot, wanted, find, keep_open=True), _CHUNK)
+    stream = healer.attempt(request.spot, wanted, find, pinned=True, keep_open=True)
+    return io.BufferedReader(stream, _CHUNK)
 
 
 def open_member_stream(healer: Healer, spot: Spot, name: str) -> io.BufferedReader:
     """Any member of a log. Raises `MemberNotFound`."""
 
-    def find(log: LogInCall, file: LocalFile, known: Known) -> MemberStream:
+    def find(log: LogInCall, file: LogFile, known: Known) -> MemberStream:
         return MemberStream(file, find_member(healer, log, file, known, name), spot.location)
 
-    return io.BufferedReader(
-        healer.attempt(spot, wanted_member(name), find, keep_open=True), _CHUNK
-    )
+    stream = healer.attempt(spot, wanted_member(name), find, pinned=True, keep_open=True)
+    return io.BufferedReader(stream, _CHUNK)

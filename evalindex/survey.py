@@ -14,10 +14,12 @@ from evalindex.contents import read_contents
 from evalindex.database.questions import Brief, FoundLog
 from evalindex.directory import PAUSES, read_directory, stored_proof
 from evalindex.errors import EvalIndexError, LogNotFound, LogUnreadable, RootUnreadable
+from evalindex.locations import full_path, is_at_or_below, is_url
 from evalindex.names import HEADER
-from evalindex.place import Root, Scope, Spot, full_path, roots_of
+from evalindex.place import Root, Scope, Spot, roots_of
 from evalindex.stores import Listed
-from evalindex.stores.local import LocalListing, is_alias, listed_log
+from evalindex.stores.access import is_folder, list_logs, listed_log
+from evalindex.stores.local import is_alias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from evalindex.model import Member
     from evalindex.records import Header, Metric, Summaries
     from evalindex.stores import LogFile
-    from evalindex.stores.local import LocalFile
 
 _RECOVERED = "-recovered.eval"
 _SHARDS = ".shards"
@@ -76,11 +77,15 @@ class Survey(NamedTuple):
     doubtful: frozenset[str]
 
 
-def survey(healer: Healer, reader: IndexReader, question: Question, scope: Scope) -> Survey:
-    """Look at every log of an index within a scope, and for new ones."""
+def survey(
+    healer: Healer, reader: IndexReader, question: Question, scope: Scope, *, fresh: bool
+) -> Survey:
+    """Look at every log of an index within a scope, and for new ones. Remote logs are taken as they
+    were when the index was built, unless `fresh`."""
     job = _Survey(healer, question)
     for root, below in scope.parts(roots_of(reader)):
-        job.look(root, below)
+        if fresh or not is_url(root.location) or not job.take_as_built(root, below):
+            job.look(root, below)
     logs = {log.location: log for log in sorted(job.logs, key=lambda log: log.location)}
     shown = [log for log in logs.values() if not _is_hidden(log, logs)]
     hidden = len(logs) - len(shown)
@@ -97,29 +102,45 @@ class _Survey:
         self.doubtful: set[str] = set()
         self.gone: list[str] = []
 
-    def look(self, root: Root, below: str) -> None:
-        known = {
+    def take_as_built(self, root: Root, below: str) -> bool:
+        """Take what a build found, unless the times of logs matter, which only a listing tells. A
+        log that it could not make rows of is looked at."""
+        known = self._known(root, below)
+        if any(f"{_SHARDS}/" in path for path in known):
+            return False
+        checked = (root.built_at or 0) / 1e9
+        for path, found in known.items():
+            spot = Spot(full_path(root.location, path), root.root_id, path)
+            if found.row.version is None or not self._take(found, spot, 0, checked):
+                self._look_at(root, Listed(path, None, None), found, time.time())
+        return True
+
+    def _known(self, root: Root, below: str) -> dict[str, FoundLog]:
+        return {
             found.row.path: found
             for found in self._question.logs(root.root_id)
-            if not below or found.row.path == below or found.row.path.startswith(below + "/")
+            if is_at_or_below(found.row.path, below)
         }
+
+    def look(self, root: Root, below: str) -> None:
+        known = self._known(root, below)
         unlisted: dict[str, str] = {}
         now = time.time()
         for item in self._listed(root, below, unlisted):
             self._look_at(root, item, known.pop(item.path, None), now)
         for folder, reason in unlisted.items():
-            location = full_path(root.location, folder) if folder else root.location
+            location = full_path(root.location, folder)
             self.failures.append(LogUnreadable(reason, log=location))
             for path in [path for path in known if not folder or path.startswith(folder + "/")]:
                 del known[path]
         self._look_again(root, known)
 
     def _listed(self, root: Root, below: str, unlisted: dict[str, str]) -> Iterator[Listed]:
-        location = full_path(root.location, below) if below else root.location
-        if below.endswith(".eval") and not os.path.isdir(location):
-            yield from listed_log(location, below)
+        location = full_path(root.location, below)
+        if below.endswith(".eval") and not is_folder(location):
+            yield from listed_log(location, below, self._healer.meter)
             return
-        listing = LocalListing(root.location, below=below)
+        listing = list_logs(root.location, below, self._healer.meter)
         try:
             yield from listing
         except RootUnreadable as error:
@@ -133,7 +154,7 @@ class _Survey:
             time.sleep(PAUSES[0])
         for path, found in known.items():
             location = full_path(root.location, path)
-            if os.path.lexists(location) and not is_alias(location, root.location):
+            if _is_there(location, root.location):
                 self._look_at(root, Listed(path, None, None), found, time.time())
             else:
                 self.gone.append(location)
@@ -168,7 +189,7 @@ class _Survey:
     def _read(self, spot: Spot, known: FoundLog | None, now: float) -> None:
         """Prove that the index's rows hold, or read the log."""
 
-        def read(_: LogInCall, file: LocalFile, proved: Known) -> None:
+        def read(_: LogInCall, file: LogFile, proved: Known) -> None:
             if (
                 known is None
                 or not _is_same(proved, known)
@@ -184,6 +205,12 @@ class _Survey:
     def _add(self, spot: Spot, members: Mapping[str, Member], file: LogFile, now: float) -> None:
         log, summaries = read_log(spot, members, file, now)
         self.logs.append(log._replace(summaries_id=self._question.add(summaries)))
+
+
+def _is_there(location: str, root: str) -> bool:
+    if is_url(location):
+        return any(listed_log(location, location))
+    return os.path.lexists(location) and not is_alias(location, root)
 
 
 def _is_same(proved: Known, known: FoundLog) -> bool:

@@ -11,12 +11,13 @@ from evalindex.decode import decode_sample
 from evalindex.directory import ReadDirectory, read_directory, stored_proof
 from evalindex.errors import CorruptMember, EvalIndexError, LogNotFound, UnsupportedMember
 from evalindex.fetch import fetch
+from evalindex.locations import full_path, is_url
 from evalindex.model import Member
 from evalindex.names import parse_sample_name
-from evalindex.place import full_path, roots_of
+from evalindex.place import roots_of
 from evalindex.progress import Progress, Silent
 from evalindex.status import status
-from evalindex.stores.local import LocalFile
+from evalindex.stores.access import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from evalindex.database.queries import IndexReader
     from evalindex.place import Scope
     from evalindex.records import Contents
+    from evalindex.stores import LogFile
 
 _BUILD = "run `evalindex build`"
 _BUILD_FULL = "run `evalindex build --full`"
@@ -104,7 +106,7 @@ class _Log:
         sample: int | None,
     ) -> None:
         try:
-            with LocalFile(self.location) as file:
+            with open_log(self.location) as file:
                 read = read_directory(file)
                 same = self._compare(stored, rows, read)
                 chosen = read.directory.members()
@@ -114,7 +116,7 @@ class _Log:
                 if same and has_contents and not self.findings:
                     self._compare_contents(file, read, contents)
         except LogNotFound:
-            if os.path.islink(self.location):
+            if not is_url(self.location) and os.path.islink(self.location):
                 self._find("log", "the link leads nowhere", "remove or mend it")
             else:
                 self._find("gone", "it is indexed, but no longer there", _BUILD)
@@ -135,7 +137,7 @@ class _Log:
         return False
 
     def _compare_contents(
-        self, file: LocalFile, read: ReadDirectory, stored: Contents | None
+        self, file: LogFile, read: ReadDirectory, stored: Contents | None
     ) -> None:
         members = {member.name: member for member in read.directory.members()}
         summaries = stored is None or stored.summaries is not None
@@ -151,7 +153,7 @@ class _Log:
                 "rows", "the index's header or samples are not those of the log", _BUILD_FULL
             )
 
-    def _read(self, file: LocalFile, members: list[Member]) -> None:
+    def _read(self, file: LogFile, members: list[Member]) -> None:
         for member, result in fetch(file, members):
             self.members += 1
             try:

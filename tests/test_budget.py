@@ -21,7 +21,7 @@ def free(budget: Budget) -> int:
 
 
 def test_what_fits_is_granted_and_the_rest_refused() -> None:
-    budget = Budget(MOST, 1)
+    budget = Budget(MOST, 1, 9)
     assert budget.take(60)
     assert budget.take(40)
     assert not budget.take(1)
@@ -31,13 +31,13 @@ def test_what_fits_is_granted_and_the_rest_refused() -> None:
 
 
 def test_a_refused_size_is_not_held() -> None:
-    budget = Budget(MOST, 1)
+    budget = Budget(MOST, 1, 9)
     assert not budget.take(MOST + 1)
     assert budget.take(MOST)
 
 
 def test_always_is_granted_whatever_others_hold_and_counts() -> None:
-    budget = Budget(MOST, 1)
+    budget = Budget(MOST, 1, 9)
     assert budget.take(MOST)
     assert budget.take(1000, always=True)
     budget.give_back(MOST)
@@ -47,7 +47,7 @@ def test_always_is_granted_whatever_others_hold_and_counts() -> None:
 
 
 def test_the_sample_delivered_next_is_held_whatever_others_hold() -> None:
-    budget = Budget(MOST, 1)
+    budget = Budget(MOST, 1, 9)
     assert budget.take(MOST)
     account = Account(budget, 10)
     assert not account.hold(0, 5, always=False)
@@ -58,7 +58,7 @@ def test_the_sample_delivered_next_is_held_whatever_others_hold() -> None:
 
 
 def test_a_call_is_bounded_by_its_own_limit_too() -> None:
-    budget = Budget(MOST, 1)
+    budget = Budget(MOST, 1, 9)
     account = Account(budget, 10)
     assert account.hold(0, 10, always=False)
     assert not account.hold(1, 1, always=False)
@@ -68,7 +68,7 @@ def test_a_call_is_bounded_by_its_own_limit_too() -> None:
 
 
 def test_calls_share_one_budget() -> None:
-    budget = Budget(MOST, 1)
+    budget = Budget(MOST, 1, 9)
     first, second = Account(budget, None), Account(budget, None)
     assert first.hold(0, 70, always=False)
     assert not second.hold(0, 31, always=False)
@@ -77,7 +77,7 @@ def test_calls_share_one_budget() -> None:
 
 
 def test_a_sample_can_turn_out_larger_or_smaller() -> None:
-    budget = Budget(MOST, 1)
+    budget = Budget(MOST, 1, 9)
     account = Account(budget, None)
     assert account.hold(0, 40, always=False)
     assert account.hold(0, 90, always=False)
@@ -90,7 +90,7 @@ def test_a_sample_can_turn_out_larger_or_smaller() -> None:
 
 @pytest.mark.parametrize("most", [None, 10])
 def test_holding_less_than_before_is_never_refused(most: int | None) -> None:
-    budget = Budget(10, 1)
+    budget = Budget(10, 1, 9)
     account = Account(budget, most)
     assert account.hold(0, 50, always=True)
     assert account.hold(0, 20, always=False)
@@ -98,7 +98,7 @@ def test_holding_less_than_before_is_never_refused(most: int | None) -> None:
 
 
 def test_releasing_what_is_not_held_changes_nothing() -> None:
-    budget = Budget(MOST, 1)
+    budget = Budget(MOST, 1, 9)
     account = Account(budget, None)
     account.release(3)
     account.hold(0, 60, always=False)
@@ -124,7 +124,7 @@ operations = st.lists(
 def test_no_more_is_held_than_granted_and_all_of_it_comes_back(
     steps: list[tuple[str, int, int, int]],
 ) -> None:
-    budget = Budget(MOST, 1)
+    budget = Budget(MOST, 1, 9)
     limits = (None, 50, 0)
     accounts = [Account(budget, limit) for limit in limits]
     held: list[dict[int, int]] = [{}, {}, {}]
@@ -155,7 +155,7 @@ def test_no_more_is_held_than_granted_and_all_of_it_comes_back(
 
 
 def test_threads_lose_no_byte() -> None:
-    budget = Budget(MOST, 1)
+    budget = Budget(MOST, 1, 9)
     start = threading.Barrier(4)
 
     def work() -> None:
@@ -175,15 +175,23 @@ def test_threads_lose_no_byte() -> None:
 
 
 def test_threads_are_shared_and_one_is_always_had() -> None:
-    budget = Budget(MOST, 3)
-    with budget.threads(2) as first, budget.threads(None) as second, budget.threads(5) as third:
-        assert (first, second, third) == (2, 1, 1)
-    with budget.threads(None) as all_of_them:
+    budget = Budget(MOST, 3, 9)
+    with budget.threads(2, 8, distant=False) as first:
+        assert first == 2
+        with budget.threads(None, 8, distant=False) as second:
+            assert second == 1
+            with budget.threads(5, 8, distant=False) as third:
+                assert third == 1
+            with budget.threads(None, 8, distant=True) as requests:
+                assert requests == 6  # nine, of which three are busy
+    with budget.threads(None, 8, distant=False) as all_of_them:
         assert all_of_them == 3
+    with budget.threads(None, 2, distant=True) as no_more_than_there_is_work_for:
+        assert no_more_than_there_is_work_for == 2
 
 
 def test_what_was_taken_before_a_fork_is_not_given_back_behind_it() -> None:
-    budget = Budget(MOST, 1)
+    budget = Budget(MOST, 1, 9)
     account = Account(budget, None)
     assert account.hold(0, 60, always=False)
     budget.after_fork()

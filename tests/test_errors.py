@@ -21,6 +21,7 @@ ALSO: dict[str, tuple[type[BaseException], ...]] = {
     "LogUnreadable": (OSError,),
     "NotAnEvalLog": (ValueError,),
     "StaleLog": (),
+    "LogChanged": (errors.StaleLog,),
     "CorruptMember": (),
     "UnsupportedMember": (),
     "MemberNotFound": (KeyError, LookupError),

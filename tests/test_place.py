@@ -177,7 +177,7 @@ def test_a_name_in_two_roots_of_one_index_is_ambiguous(tmp_path: Path) -> None:
         ("nul\0.eval", evalindex.LogNotFound),
         ("", evalindex.EvalIndexError),
         (".", evalindex.EvalIndexError),
-        ("s3://bucket/a.eval", evalindex.LogUnreadable),
+        ("ftp://host/a.eval", evalindex.LogUnreadable),
         ("https://host/a.eval", evalindex.LogUnreadable),
         ("surrogate\ud800.eval", evalindex.LogNotFound),
         ("l" * 5000 + ".eval", evalindex.EvalIndexError),

@@ -69,7 +69,7 @@ def _document(report: BuildReport) -> dict[str, object]:
         {"log": error.log, "error": type(error).__name__, "reason": error.reason}
         for error in report.failures
     ]
-    return {**report._asdict(), "failures": failures}
+    return {**report._asdict(), "failures": failures, "stats": report.stats._asdict()}
 
 
 def _print(report: BuildReport) -> None:

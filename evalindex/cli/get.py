@@ -31,6 +31,7 @@ from evalindex.cli.output import output
 from evalindex.errors import EvalIndexError, LogNotFound
 from evalindex.home import find_index
 from evalindex.index import open as open_index
+from evalindex.locations import absolute, folder_of, real
 from evalindex.progress import Silent
 
 if TYPE_CHECKING:
@@ -156,9 +157,9 @@ class _Indexes:
         if self._named is not None:
             return self._named
         log = log_argument(key.log)
-        folder = os.path.dirname(os.path.abspath(log))
+        folder = folder_of(absolute(log))
         if folder not in self._where:
-            self._where[folder] = find_index(os.path.realpath(folder)) or ""
+            self._where[folder] = find_index(real(folder)) or ""
         return self._where[folder] or log or os.curdir
 
     def answers(

@@ -126,8 +126,10 @@ class IndexReader:
     """An index open for reading. Safe to share between threads; opens itself again after a fork,
     and when a builder has put a new file in the place of the old one."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, origin: str | None = None) -> None:
+        """`origin` is where the file was fetched from, to which its roots are relative."""
         self.path = path
+        self.origin = origin or path
         self._lock = threading.Lock()
         self._closed = False
         self._connection: sqlite3.Connection | None = self._open()

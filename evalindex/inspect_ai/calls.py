@@ -20,7 +20,9 @@ from evalindex.errors import (
 )
 from evalindex.index import Index, open, open_log
 from evalindex.inspect_ai.guard import Reader, inspect_function
+from evalindex.locations import absolute, is_url
 from evalindex.place import spelled
+from evalindex.stores.access import can_read
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -223,7 +225,7 @@ def _options(
 
 def _path(log_file: LogLike) -> str:
     """Relative names start in the current folder, as in inspect."""
-    return os.path.abspath(spelled(log_file))
+    return absolute(spelled(log_file))
 
 
 def _keys(samples: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
@@ -242,8 +244,8 @@ def _is_for_inspect(
         return True
     name = log_file if isinstance(log_file, (str, os.PathLike)) else log_file.name
     text = os.fspath(name)
-    if "://" in text and not text.startswith("file://"):
-        return True  # remote
+    if is_url(text) and not can_read(text):
+        return True
     return format != "eval" and not (format == "auto" and text.endswith(".eval"))
 
 

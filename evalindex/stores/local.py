@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evalindex.errors import LogNotFound, LogUnreadable, RootUnreadable
 from evalindex.model import Version
-from evalindex.stores import Listed
+from evalindex.stores import Listed, Meter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,11 +38,13 @@ def stat_version(status: os.stat_result) -> Version:
 class LocalFile:
     """An open descriptor: a rename over the path does not change what is read."""
 
+    distant = False
     _descriptor = -1
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, meter: Meter | None = None) -> None:
         """Raise `LogNotFound`, or `LogUnreadable` for what is no readable file."""
         self._path = path
+        self._meter = meter or Meter()
         self._seen = time.time_ns()
         try:
             self._descriptor = os.open(path, _OPEN_FLAGS)
@@ -84,6 +86,7 @@ class LocalFile:
                 break
             parts.append(part)
             start += len(part)
+            self._meter.request(len(part))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def unchanged(self) -> bool:
