@@ -24,8 +24,10 @@ class Threads(Protocol):
     def __call__(self, wanted: int, *, distant: bool) -> AbstractContextManager[int]: ...
 
 
-_GAP = 4 * 2**10  # reading over a gap costs less than a second system call up to here
-_SPAN_LIMIT = 4 * 2**20
+#: Reading over a gap costs less than another system call up to here. Over a network a larger one
+#: would save hardly a request of many scattered ones, but read much that nobody wants.
+GAP = 4 * 2**10
+SPAN_LIMIT = 4 * 2**20
 _WORTH_THREADS = 2 * 2**20
 
 
@@ -40,7 +42,7 @@ def fetch(
     megabyte: reading, decompressing and summing let go of the GIL, while a thread hop per member
     would cost more than most members. Of a remote log each span is a request for a thread.
     """
-    planned = spans.plan(members, file.size, gap=_GAP, limit=_SPAN_LIMIT)
+    planned = spans.plan(members, file.size, gap=GAP, limit=SPAN_LIMIT)
     if (
         threads
         and len(planned) > 1

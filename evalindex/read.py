@@ -7,7 +7,9 @@ that order. Whatever goes wrong with one sample is the answer to that one reques
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from evalindex import names
@@ -33,6 +35,7 @@ T = TypeVar("T")
 _WINDOW_KEYS = 10_000
 _WINDOW_LOGS = 256
 _SUGGEST_FOR = 3
+_MET_AT_ONCE = 16  # remote logs that no index knows: whole directories are in memory meanwhile
 
 
 def read(
@@ -91,6 +94,8 @@ class _Log(LogInCall):
         super().__init__(spot, wanted, known)
         self.positions = positions
         self.left = len(positions)
+        #: Its directory was read ahead of its turn, or could not be.
+        self.met = False
         #: The rows by which misses were told.
         self.judged: object = None
 
@@ -165,6 +170,8 @@ class _Window:
 
     def _fetch(self, head: int) -> None:
         """Make the answer at `head` ready, and as many behind it as the budget grants."""
+        if self._is_unmet(self._requests[head]):
+            self._meet(head)
         chosen: dict[Spot, dict[int, Sequence[Member]]] = {}
         for position in range(head, len(self._requests)):
             if position in self._ready:
@@ -182,30 +189,48 @@ class _Window:
             chosen.setdefault(request.spot, {})[position] = members
         distant = [spot for spot in chosen if is_url(spot.location)]
         if len(distant) > 1:
-            self._fetch_at_once(distant, chosen, head)
-            for spot in distant:
-                del chosen[spot]
+            self._at_once(
+                [
+                    partial(self._fetch_from, self._logs[spot], chosen.pop(spot), head)
+                    for spot in distant
+                ]
+            )
         for spot, wanted in chosen.items():
             self._fetch_from(self._logs[spot], wanted, head)
 
-    def _fetch_at_once(
-        self, spots: Sequence[Spot], chosen: dict[Spot, dict[int, Sequence[Member]]], head: int
-    ) -> None:
-        """Fetch from remote logs, each on a thread of its own: each waits for its own answers."""
-        with self._threads(len(spots), distant=True) as granted:
+    def _at_once(self, jobs: Sequence[Callable[[], None]]) -> None:
+        """Do jobs that wait for answers of stores, on threads of their own."""
+        with self._threads(len(jobs), distant=True) as granted:
             if granted < 2:
-                for spot in spots:
-                    self._fetch_from(self._logs[spot], chosen[spot], head)
+                for job in jobs:
+                    job()
                 return
             from concurrent.futures import ThreadPoolExecutor
 
             with ThreadPoolExecutor(granted, thread_name_prefix="evalindex-read") as pool:
-                jobs = [
-                    pool.submit(self._fetch_from, self._logs[spot], chosen[spot], head)
-                    for spot in spots
-                ]
-                for job in jobs:
-                    job.result()
+                for done in [pool.submit(job) for job in jobs]:
+                    done.result()
+
+    def _is_unmet(self, request: Request) -> bool:
+        log = self._logs[request.spot]
+        return log.known is None and not log.met and is_url(request.spot.location)
+
+    def _meet(self, head: int) -> None:
+        """Read the directories of the next remote logs that no index knows."""
+        unmet: dict[Spot, _Log] = {}
+        for request in islice(self._requests, head, None):
+            if request.error is None and self._is_unmet(request):
+                unmet[request.spot] = self._logs[request.spot]
+                if len(unmet) == _MET_AT_ONCE:
+                    break
+
+        def meet(log: _Log) -> None:
+            log.met = True
+            with suppress(EvalIndexError):  # it will be said when the log is read
+                log.known = self._healer.attempt(log.spot, log.wanted, lambda _, __, known: known)
+
+        if len(unmet) > 1:
+            self._at_once([partial(meet, log) for log in unmet.values()])
 
     def _fetch_from(self, log: _Log, wanted: dict[int, Sequence[Member]], head: int) -> None:
         try:

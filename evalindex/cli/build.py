@@ -9,7 +9,7 @@ import click
 
 from evalindex.builder import build
 from evalindex.cli import complain, progress
-from evalindex.cli.options import index_option, is_quiet, quiet_option
+from evalindex.cli.options import explain_option, index_option, is_quiet, quiet_option, tell_costs
 from evalindex.cli.text import plural
 from evalindex.errors import printable
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--forget", is_flag=True, help="Forget a root that is empty or gone.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Read N logs at a time.")
 @click.option("--no-summaries", is_flag=True, help="Keep the index small: no rows of samples.")
+@explain_option
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON document.")
 def command(
     roots: tuple[str, ...],
@@ -59,6 +60,7 @@ def command(
             complain(error)
     else:
         _print(report)
+    tell_costs([report.stats])
     if not report.unreadable:
         return 0
     return 1 if strict else 3

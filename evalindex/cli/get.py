@@ -21,11 +21,13 @@ from evalindex.cli.options import (
     NotesCounted,
     Plain,
     Size,
+    explain_option,
     index_option,
     is_quiet,
     log_argument,
     log_from,
     quiet_option,
+    tell_costs,
 )
 from evalindex.cli.output import output
 from evalindex.errors import EvalIndexError, LogNotFound
@@ -62,6 +64,7 @@ _UNPRINTABLE = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufe
 @click.option("--strict", is_flag=True, help="With --keys: stop at the first failure.")
 @click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Threads to read with.")
 @click.option("--max-bytes", type=Size(), metavar="SIZE", help="Memory for samples, as 64MiB.")
+@explain_option
 @index_option
 @quiet_option
 def command(
@@ -120,6 +123,7 @@ def command(
         else:
             sample = opened.read(log, id, epoch, exclude_fields=excluded)
             file.write(sample_text(sample, indent=2 if pretty else None).encode() + b"\n")
+        tell_costs([opened.stats])
     return 0
 
 
@@ -138,6 +142,7 @@ def _get_by_uuid(
     with open_index(index or where or os.curdir) as opened, output(out) as file:
         sample = opened.read(where, uuid=uuid, exclude_fields=excluded)
         file.write(sample_text(sample, indent=indent).encode() + b"\n")
+        tell_costs([opened.stats])
     return 0
 
 
@@ -182,6 +187,7 @@ class _Indexes:
         return self
 
     def __exit__(self, *_: object) -> None:
+        tell_costs(index.stats for index in self._open.values())
         for index in self._open.values():
             index.close()
 

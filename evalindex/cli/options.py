@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from evalindex.cli.text import plural, size
+from evalindex.fetch import GAP, SPAN_LIMIT
 from evalindex.home import INDEX_VARIABLE
+from evalindex.stores import Stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _NUMBER = re.compile(r"-[0-9]+")
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMG]?)(?:i?B)?", re.IGNORECASE)
 _QUIET = "evalindex.quiet"
+_EXPLAIN = "evalindex.explain"
 _ESCAPE = "\0"  # no argument of a process can hold it
 
 index_option: Decorator = click.option(
@@ -49,6 +53,24 @@ def is_quiet() -> bool:
     return bool(click.get_current_context().meta[_QUIET])
 
 
+def _ask_for_costs(ctx: click.Context, _param: click.Parameter, explain: bool) -> None:
+    ctx.meta[_EXPLAIN] = explain
+
+
+def tell_costs(found: Iterable[Stats]) -> None:
+    """Say what reads took, if that was asked for."""
+    if not click.get_current_context().meta[_EXPLAIN]:
+        return
+    total = Stats(*map(sum, zip(*found, strict=True)))
+    click.echo(
+        f"cost: {plural(total.requests, 'request')} for {size(total.bytes)}, "
+        f"{plural(total.listings, 'listing')}; directories: {total.directory_reads:,} read, "
+        f"{total.directories_saved:,} spared by the index ({size(total.bytes_saved)}); "
+        f"gaps of up to {size(GAP)} are read over, spans end at {size(SPAN_LIMIT)}",
+        err=True,
+    )
+
+
 class NotesCounted(logging.Handler):
     """Counts the library's notes instead of printing one a log; errors are printed."""
 
@@ -73,6 +95,14 @@ class NotesCounted(logging.Handler):
             note = f"{count} new or changed, so read; `evalindex build` makes that lasting"
             click.echo(json.dumps({"note": note}) if as_json else f"note: {note}", err=True)
 
+
+explain_option: Decorator = click.option(
+    "--explain",
+    is_flag=True,
+    expose_value=False,
+    callback=_ask_for_costs,
+    help="Say what it took: requests, bytes, directories read and spared.",
+)
 
 quiet_option: Decorator = click.option(
     "-q",
