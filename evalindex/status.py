@@ -11,11 +11,11 @@ from evalindex.directory import prove, stored_proof
 from evalindex.errors import EvalIndexError, LogNotFound, RootUnreadable
 from evalindex.locations import full_path, is_url
 from evalindex.place import roots_of
-from evalindex.stores.access import is_folder, list_logs, listed_log, open_log
+from evalindex.stores.access import can_list, is_folder, list_logs, listed_log, open_log
 from evalindex.stores.local import stat_version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from evalindex.database.queries import IndexedLog, IndexReader
     from evalindex.model import Version
@@ -62,7 +62,7 @@ def status(reader: IndexReader, scope: Scope) -> IndexStatus:
     unlisted: dict[str, str] = {}
     for root, below in scope.parts(roots_of(reader)):
         rows = {row.path: row for row in scope.rows(reader, root, below)}
-        listed = _listed(root, below, unlisted)
+        listed = _listed(root, below, rows, unlisted)
         logs += [_status_of(root, row, listed) for row in rows.values()]
         for path in listed.keys() - rows:
             location = full_path(root.location, path)
@@ -119,9 +119,14 @@ def _state(location: str, row: IndexedLog, version: Version | None) -> tuple[Sta
     return ("fresh" if row.state == "finished" else "unfinished"), None
 
 
-def _listed(root: Root, below: str, unlisted: dict[str, str]) -> dict[str, Listed]:
-    """The logs that are there, by path."""
+def _listed(
+    root: Root, below: str, known: Iterable[str], unlisted: dict[str, str]
+) -> dict[str, Listed]:
+    """The logs that are there, by path; where nothing can be listed, those that were known."""
     location = full_path(root.location, below)
+    if not can_list(location):
+        looks = (listed_log(full_path(root.location, path), path) for path in known)
+        return {item.path: item for look in looks for item in look}
     if not is_folder(location):
         return {item.path: item for item in listed_log(location, below)} if below else {}
     listing = list_logs(root.location, below)

@@ -18,11 +18,11 @@ from evalindex.locations import full_path, is_at_or_below, is_url
 from evalindex.names import HEADER
 from evalindex.place import Root, Scope, Spot, roots_of
 from evalindex.stores import Listed
-from evalindex.stores.access import is_folder, list_logs, listed_log
+from evalindex.stores.access import can_list, is_folder, list_logs, listed_log
 from evalindex.stores.local import is_alias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from evalindex.database.queries import IndexReader
     from evalindex.database.questions import Question
@@ -126,7 +126,7 @@ class _Survey:
         known = self._known(root, below)
         unlisted: dict[str, str] = {}
         now = time.time()
-        for item in self._listed(root, below, unlisted):
+        for item in self._listed(root, below, list(known), unlisted):
             self._look_at(root, item, known.pop(item.path, None), now)
         for folder, reason in unlisted.items():
             location = full_path(root.location, folder)
@@ -135,8 +135,14 @@ class _Survey:
                 del known[path]
         self._look_again(root, known)
 
-    def _listed(self, root: Root, below: str, unlisted: dict[str, str]) -> Iterator[Listed]:
+    def _listed(
+        self, root: Root, below: str, known: Iterable[str], unlisted: dict[str, str]
+    ) -> Iterator[Listed]:
         location = full_path(root.location, below)
+        if not can_list(location):
+            for path in known:
+                yield from listed_log(full_path(root.location, path), path, self._healer.meter)
+            return
         if below.endswith(".eval") and not is_folder(location):
             yield from listed_log(location, below, self._healer.meter)
             return

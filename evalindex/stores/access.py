@@ -51,6 +51,11 @@ def list_logs(root: str, below: str = "", meter: Meter | None = None) -> Listing
     return RemoteListing(root, below, meter or Meter())
 
 
+def can_list(root: str) -> bool:
+    """Whether what is below a root can be found; of web servers only what is known already."""
+    return not root.lower().startswith(("http://", "https://"))
+
+
 def listed_log(location: str, path: str, meter: Meter | None = None) -> Iterator[Listed]:
     """The log at a location as a listing would have it; nothing if it is not there."""
     if not is_url(location):

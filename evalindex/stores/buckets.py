@@ -125,7 +125,7 @@ class Place:
         if self.bucket.has_suffixes:
             try:
                 return self._get({"range": {"suffix": length}})
-            except (NotSupportedError, _NotSatisfiable):
+            except (NotSupportedError, _NotSatisfiable, _NotPartial):
                 size = None  # no suffixes, or no bytes
         if size is None:
             found = self.head()
@@ -322,6 +322,10 @@ def _s3_options(url: str) -> dict[str, Any]:
     return {**session_options(url), **options}
 
 
+class _NotPartial(LogUnreadable):
+    """An answer 200: all of an object instead of a range, which is not read."""
+
+
 class _NotSatisfiable(Exception):
     """An answer 416: the object is empty, or ends before the range."""
 
@@ -353,6 +357,12 @@ def _named(error: Exception, location: str) -> Exception:
         return LogNotFound("no such log", log=location)
     if isinstance(error, exceptions.PreconditionError):
         return changed(location)
+    if "non-partial response" in text:
+        return _NotPartial(
+            "the server gave all of it where a part was asked for",
+            log=location,
+            hint="it does not serve ranges; copy the log to a folder",
+        )
     if number == 416:
         return _NotSatisfiable()
     if "without LOCATION" in text or number == 301:

@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.servers.fixtures import liar, proxied, seaweed_store, servers, store  # noqa: F401
