@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from evalindex.contents import read_contents
 from evalindex.database.questions import Brief, FoundLog
 from evalindex.directory import PAUSES, read_directory, stored_proof
-from evalindex.errors import EvalIndexError, LogNotFound, LogUnreadable, RootUnreadable
+from evalindex.errors import EvalIndexError, LogNotFound, LogUnreadable, RootUnreadable, StoreDenied
 from evalindex.locations import full_path, is_at_or_below, is_url
 from evalindex.names import HEADER
 from evalindex.place import Root, Scope, Spot, roots_of
@@ -149,7 +149,7 @@ class _Survey:
         listing = list_logs(root.location, below, self._healer.meter)
         try:
             yield from listing
-        except RootUnreadable as error:
+        except (RootUnreadable, StoreDenied) as error:
             unlisted[below] = error.reason
         for folder, reason in listing.unlisted.items():
             unlisted[folder] = f"it cannot be listed: {reason}"

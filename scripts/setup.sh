@@ -1,5 +1,6 @@
 # Sourced by the other scripts: makes $PYTHON, an environment with evalindex and all that its
-# tests need. PYTHON_FOR_VENV names another interpreter, EVALINDEX_VENV another folder.
+# tests need. PYTHON_FOR_VENV names another interpreter, EVALINDEX_VENV another folder. With
+# SERVERS=1 also the servers that are no Python packages.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 VENV=${EVALINDEX_VENV:-$PWD/.venv}
 PYTHON=$VENV/bin/python
@@ -12,4 +13,18 @@ if ! cmp -s pyproject.toml "$stamp"; then
   UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 "$PYTHON" -m uv pip install -q --python "$PYTHON" -e '.[dev]' ||
     "$PYTHON" -m pip install -q --disable-pip-version-check -e '.[dev]'
   cp pyproject.toml "$stamp"
+fi
+if [ -n "${SERVERS:-}" ]; then
+  # What cannot be installed here is named by the tests that want it.
+  if [ ! -x /usr/sbin/nginx ] && ! command -v nginx >/dev/null && [ "$(id -u)" = 0 ]; then
+    echo "installing nginx" >&2
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+      apt-get install -y -qq --no-install-recommends nginx-light; } >/dev/null 2>&1 ||
+      echo "nginx could not be installed" >&2
+  fi
+  if [ ! -e "$VENV/azurite/node_modules/.bin/azurite-blob" ] && ! command -v azurite-blob >/dev/null; then
+    echo "installing azurite" >&2
+    npm install --silent --no-audit --no-fund --prefix "$VENV/azurite" azurite@3.35.0 >/dev/null 2>&1 ||
+      echo "azurite could not be installed" >&2
+  fi
 fi

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalindex.cli.options import NotesCounted, is_quiet, log_argument
+from evalindex.cli.options import NotesCounted, default_root, is_quiet, log_argument
 from evalindex.index import open as open_index
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def answering(root: str | None, index: str | None) -> Iterator[tuple[Index, str 
     """An open Index, and what within it is meant; tells how many logs had to be read."""
     notes = NotesCounted()
     where = None if root is None else log_argument(root)
-    with open_index(index or where or os.curdir) as opened:
+    with open_index(index or where or default_root()) as opened:
         yield opened, where
     if not is_quiet():
         notes.tell()

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import click
 
 from evalindex.builder import build
 from evalindex.cli import complain, progress
-from evalindex.cli.options import explain_option, index_option, is_quiet, quiet_option, tell_costs
+from evalindex.cli.options import (
+    default_root,
+    explain_option,
+    index_option,
+    is_quiet,
+    quiet_option,
+    tell_costs,
+)
 from evalindex.cli.text import plural
 from evalindex.errors import printable
 
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command("build", short_help="Index logs.")
-@click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
+@click.argument("roots", metavar="ROOT...", nargs=-1)
 @index_option
 @quiet_option
 @click.option("--full", is_flag=True, help="Read every log again; make a damaged index anew.")
@@ -38,14 +46,18 @@ def command(
     no_summaries: bool,
     as_json: bool,
 ) -> int:
-    """Index what is new or changed below each ROOT (a folder, or one log), forget what is gone.
+    """Index what is new or changed below each ROOT (a folder, a URL such as s3://bucket/logs, or
+    one log), forget what is gone. Without ROOT it is inspect's INSPECT_LOG_DIR, if that is set.
 
-    Each ROOT gets evalindex.db in it, unless --index names one file for all.
+    Each folder gets evalindex.db in it, unless --index names one file for all; that of a URL is a
+    file in the user's cache folder.
 
     Example: evalindex build logs/
     """
+    if not roots and default_root() == os.curdir:
+        raise click.UsageError("name what to index: a folder, a URL or a log")
     report = build(
-        list(roots),
+        list(roots) or default_root(),
         index,
         full=full,
         forget=forget,

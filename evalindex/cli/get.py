@@ -21,6 +21,7 @@ from evalindex.cli.options import (
     NotesCounted,
     Plain,
     Size,
+    default_root,
     explain_option,
     index_option,
     is_quiet,
@@ -139,7 +140,7 @@ def _get_by_uuid(
     if not is_quiet():
         log_from(logging.INFO)  # it says which log has it
     where = None if log is None else log_argument(log)
-    with open_index(index or where or os.curdir) as opened, output(out) as file:
+    with open_index(index or where or default_root()) as opened, output(out) as file:
         sample = opened.read(where, uuid=uuid, exclude_fields=excluded)
         file.write(sample_text(sample, indent=indent).encode() + b"\n")
         tell_costs([opened.stats])

@@ -162,6 +162,11 @@ class Size(click.ParamType[int]):
         return int(float(match[1]) * 1024 ** " KMG".index(match[2].upper() or " "))
 
 
+def default_root() -> str:
+    """The folder that is meant where none is named: inspect's, else the current one."""
+    return os.environ.get("INSPECT_LOG_DIR") or os.curdir
+
+
 def log_argument(text: str) -> str:
     """A log as commands take it: what is in the current folder comes first."""
     return os.path.abspath(text) if os.path.lexists(text) else text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evalindex.cli.options import index_option, is_quiet, quiet_option
+from evalindex.cli.options import default_root, index_option, is_quiet, quiet_option
 from evalindex.cli.text import age, plural, size, table
 from evalindex.errors import printable
 from evalindex.index import open as open_index
@@ -30,7 +30,7 @@ def command(root: str | None, index: str | None, show_all: bool, as_json: bool) 
 
     Example: evalindex status logs/
     """
-    where = index or root or "."
+    where = index or root or default_root()
     with open_index(where) as opened:
         found = opened.status(root)
     if as_json:

@@ -7,7 +7,7 @@ import json
 import click
 
 from evalindex.cli import progress
-from evalindex.cli.options import index_option, quiet_option
+from evalindex.cli.options import default_root, index_option, quiet_option
 from evalindex.cli.text import plural
 from evalindex.errors import printable
 from evalindex.index import open as open_index
@@ -27,7 +27,7 @@ def command(root: str | None, index: str | None, sample: int | None, as_json: bo
 
     Example: evalindex verify logs/ --sample 20
     """
-    with open_index(index or root or ".") as opened:
+    with open_index(index or root or default_root()) as opened:
         report = opened.verify(root, sample=sample, progress=progress())
     if as_json:
         findings = [finding._asdict() for finding in report.findings]

@@ -6,6 +6,7 @@ own file systems have it. What goes wrong is named; obstore has tried again befo
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -55,6 +56,7 @@ _VARIABLES = (
 )
 _PAGE = 1_000  # keys that stores list in one request at most
 _STATUS = re.compile(r"status code: (\d{3})")
+_OTHER_RANGE = re.compile(r"Requested (\d+\.\.\d+), got (\d+\.\.\d+)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 #: How much of a log's end is fetched at first, in bytes. It follows what logs need.
@@ -116,7 +118,10 @@ class Place:
         options: dict[str, Any] = {"range": (start, stop)}
         if etag is not None and not etag.startswith("W/"):
             options["if_match"] = f'"{etag}"'
-        return self._get(options)
+        try:
+            return self._get(options)
+        except _NotSatisfiable:
+            raise changed(self._location) from None  # it was longer
 
     def last(self, length: int, size: int | None) -> Answer:
         """The last bytes of an object, as many as it has; `size` is its own, if that is known."""
@@ -125,8 +130,16 @@ class Place:
         if self.bucket.has_suffixes:
             try:
                 return self._get({"range": {"suffix": length}})
-            except (NotSupportedError, _NotSatisfiable, _NotPartial):
-                size = None  # no suffixes, or no bytes
+            except _NotSatisfiable:
+                size = None  # no bytes
+            except (NotSupportedError, _NoRanges):
+                answer = self._last_of(length, None)
+                if answer.size:  # of nothing some give all
+                    self.bucket.has_suffixes = False
+                return answer
+        return self._last_of(length, size)
+
+    def _last_of(self, length: int, size: int | None) -> Answer:
         if size is None:
             found = self.head()
             size = found.size
@@ -135,9 +148,9 @@ class Place:
         try:
             answer = self._get({"range": (max(0, size - length), max(1, size))})
         except _NotSatisfiable:
-            return self.last(length, None)  # it was shortened since it was listed
+            return self._last_of(length, None)  # it was shortened since it was listed
         if answer.start + len(answer.data) < answer.size:  # or it grew
-            return self.last(length, answer.size)
+            return self._last_of(length, answer.size)
         return answer
 
     def _get(self, options: Any) -> Answer:
@@ -181,6 +194,7 @@ def bad_answer(location: str, asked: str, got: str) -> LogUnreadable:
         f"the server was asked for {asked} and gave {got}",
         log=location,
         hint="it does not serve ranges as it should; copy the log to a folder",
+        code=errno.EPROTO,
     )
 
 
@@ -322,8 +336,8 @@ def _s3_options(url: str) -> dict[str, Any]:
     return {**session_options(url), **options}
 
 
-class _NotPartial(LogUnreadable):
-    """An answer 200: all of an object instead of a range, which is not read."""
+class _NoRanges(LogUnreadable):
+    """All of an object was given instead of a range, and is not read; or an error."""
 
 
 class _NotSatisfiable(Exception):
@@ -357,12 +371,17 @@ def _named(error: Exception, location: str) -> Exception:
         return LogNotFound("no such log", log=location)
     if isinstance(error, exceptions.PreconditionError):
         return changed(location)
-    if "non-partial response" in text:
-        return _NotPartial(
-            "the server gave all of it where a part was asked for",
+    if "non-partial response" in text or number in (400, 405, 501):
+        what = f"an error {number}" if number else "all of it"
+        return _NoRanges(
+            f"the server gave {what} where a part was asked for",
             log=location,
             hint="it does not serve ranges; copy the log to a folder",
+            code=errno.EPROTO,
         )
+    got = _OTHER_RANGE.search(text)
+    if got is not None:
+        return bad_answer(location, f"bytes {got[1]}", got[2])
     if number == 416:
         return _NotSatisfiable()
     if "without LOCATION" in text or number == 301:
@@ -379,8 +398,9 @@ def _named(error: Exception, location: str) -> Exception:
             log=location,
             hint="set those of your store, or AWS_PROFILE",
         )
+    # Not EIO, which would be tried again: obstore has done so.
     first = text.partition("\n")[0]
-    return LogUnreadable(f"the store failed: {first}", log=location)
+    return LogUnreadable(f"the store failed: {first}", log=location, code=errno.ECONNABORTED)
 
 
 def changed(location: str) -> LogChanged:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from evalindex.errors import LogNotFound, RootUnreadable
+from evalindex.errors import LogNotFound, LogUnreadable, RootUnreadable
 from evalindex.locations import full_path
 from evalindex.model import Version
 from evalindex.stores import Listed
@@ -137,13 +137,16 @@ class RemoteListing:
             )
         root = Place(self._root, self._meter).key
         skip = len(root) + 1 if root else 0
-        for item in place.list():
-            path = item.key[skip:]
-            if item.key.endswith(".eval"):
-                version = _version(place.bucket, item.etag, item.size)
-                yield Listed(path, version, item.size, item.modified)
-            elif item.key.endswith(".json"):
-                self.json_files.append(path)
+        try:
+            for item in place.list():
+                path = item.key[skip:]
+                if item.key.endswith(".eval"):
+                    version = _version(place.bucket, item.etag, item.size)
+                    yield Listed(path, version, item.size, item.modified)
+                elif item.key.endswith(".json"):
+                    self.json_files.append(path)
+        except LogUnreadable as error:
+            raise RootUnreadable(error.reason, log=location, hint=error.hint) from None
 
 
 def listed_log(location: str, path: str, meter: Meter) -> Iterator[Listed]:

@@ -60,6 +60,7 @@ class Liar:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = 2**16  # one packet for head and body, or each answer takes 40 ms
     liar: Liar
 
     def log_message(self, *_: object) -> None:
@@ -165,12 +166,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256  # all of a test's connections at once
+
+
 @contextmanager
 def lying() -> Iterator[tuple[Liar, Server]]:
     liar = Liar()
     handler = type("_Handler", (_Handler,), {"liar": liar})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
+    with _Server(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         port = server.server_address[1]
         environment = {

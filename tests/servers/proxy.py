@@ -57,6 +57,8 @@ class Proxy:
                 pass
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
+        except asyncio.CancelledError:
+            pass  # the tests are over
         finally:
             for one in (writer, up_writer):
                 if one is not None:
@@ -137,7 +139,7 @@ def before(port: int) -> Iterator[Proxy]:
         loop.run_until_complete(proxy.run(started, stop))
         for task in asyncio.all_tasks(loop):
             task.cancel()
-        loop.run_until_complete(asyncio.sleep(0.05))
+        loop.run_until_complete(asyncio.sleep(0))
         loop.close()
 
     thread = threading.Thread(target=run, daemon=True)
