@@ -172,13 +172,18 @@ def warm_one(case: Case) -> list[Route]:
     return [Route(work, "inspect", inspects), Route(work, "bytes", ours)]
 
 
-def many_logs(logs: int) -> list[Route]:
-    """One sample from each of many logs, beside inspect at its best: one file system, 8 at once."""
+def make_many(logs: int) -> Path:
     folder = _DATA / f"many-{logs}-50"
     if not folder.exists():
         print(f"making {folder} ...", file=sys.stderr)
         make_logs(folder, logs=logs, samples=50, failures=1)
     evalindex.build(folder)
+    return folder
+
+
+def many_logs(logs: int) -> list[Route]:
+    """One sample from each of many logs, beside inspect at its best: one file system, 8 at once."""
+    folder = make_many(logs)
     index = evalindex.open(folder)
     keys = [(str(log), 7) for log in sorted(folder.glob("*.eval"))]
     assert len(keys) == logs
@@ -262,7 +267,7 @@ def partial_retry(case: Case) -> list[Route]:
 
 def questions(logs: int) -> list[Route]:
     """Questions over many logs, beside inspect that opens each: their summaries or headers."""
-    folder = _DATA / f"many-{logs}-50"
+    folder = make_many(logs)
     index = evalindex.open(folder)
     names = [str(log) for log in sorted(folder.glob("*.eval"))]
 
