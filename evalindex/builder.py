@@ -210,6 +210,8 @@ class _Job:
         try:
             listed = list(listing)
         except RootUnreadable as error:
+            if is_url(self._root):
+                raise  # a store that fails is not gone
             if self._forget:
                 return [], set()
             error.hint = "if it is gone for good, build with --forget"

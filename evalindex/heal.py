@@ -144,6 +144,8 @@ class Healer:
         that they hold, what they find, but a row that was lost would be a sample that is absent."""
         if log.known is None or log.known.log_id is not None:
             log.doubted = True
+        else:
+            file.confirm()
         return self.prove(log, file)
 
     def retry(self, log: LogInCall, error: EvalIndexError) -> bool:

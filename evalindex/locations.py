@@ -14,8 +14,11 @@ def is_url(text: str) -> bool:
 
 
 def absolute(text: str) -> str:
-    """The full path; a URL is one, but for slashes at its end."""
-    return text.rstrip("/") if is_url(text) else os.path.abspath(text)
+    """The full path; a URL is one, but for slashes at its end and the case of its scheme."""
+    if not is_url(text):
+        return os.path.abspath(text)
+    scheme, _, rest = text.partition("://")
+    return f"{scheme.lower()}://{rest.rstrip('/')}"
 
 
 def real(location: str) -> str:

@@ -11,6 +11,7 @@ from evalindex.errors import CorruptMember, EvalIndexError
 from evalindex.heal import absence
 from evalindex.parts import find_member, proved_members, wanted_member
 from evalindex.request import chunked_refused, is_chunked
+from evalindex.spans import extent
 
 if TYPE_CHECKING:
     from evalindex.heal import Healer, LogInCall
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _CHUNK = 256 * 2**10
 # A local header whose name is as long as the format allows, and some of its extra field.
 _HEADER = 30 + 65_535 + 64
+_REMOTE_PART = 4 * 2**20
 
 
 class MemberStream(io.RawIOBase):
@@ -37,9 +39,10 @@ class MemberStream(io.RawIOBase):
         self._member = member
         self._location = location
         codec.check_supported(member)
-        offset = member.header_offset
-        start = offset + codec.data_start(member, file.read(offset, offset + _HEADER))
-        source = _Source(file, start, start + member.compressed_size)
+        start, stop = extent(member, file.size)
+        first = file.read(start, min(stop, start + _HEADER))
+        data = codec.data_start(member, first)
+        source = _Source(file, start + data, start + data + member.compressed_size, first[data:])
         self._source = codec.open_member(member, source)
         self._left = member.uncompressed_size
         self._crc32 = 0
@@ -89,15 +92,21 @@ class MemberStream(io.RawIOBase):
 class _Source:
     """The compressed bytes of a member, as a file."""
 
-    def __init__(self, file: LogFile, start: int, stop: int) -> None:
+    def __init__(self, file: LogFile, start: int, stop: int, first: bytes) -> None:
+        """`first` are bytes from the start on that were read already."""
         self._file = file
-        self._at = start
+        self._part = memoryview(first)[: stop - start]
+        self._at = start + len(self._part)
         self._stop = stop
 
     def read(self, size: int) -> bytes:
-        data = self._file.read(self._at, min(self._at + size, self._stop))
-        self._at += len(data)
-        return data
+        if not self._part:
+            part = max(size, _REMOTE_PART) if self._file.distant else size
+            self._part = memoryview(self._file.read(self._at, min(self._at + part, self._stop)))
+            self._at += len(self._part)
+        data = self._part[:size]
+        self._part = self._part[size:]
+        return bytes(data)
 
 
 def open_stream(healer: Healer, request: Request) -> io.BufferedReader:

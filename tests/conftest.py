@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.builders import SHARED_LOGS
+from tests.servers.fixtures import liar, proxied, seaweed_store, servers, store
+
+__all__ = ["liar", "proxied", "seaweed_store", "servers", "store"]
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,8 @@ import pytest
 import evalindex
 from evalindex.cli import cli
 from tests.builders import sample, write_log
+from tests.servers import Server
+from tests.servers.s3 import client
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _README = (_REPOSITORY / "README.md").read_text()
@@ -65,7 +67,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_commands_run(folder: Path) -> None:
+def test_the_commands_run(folder: Path, seaweed_store: Server) -> None:
+    bucket = client(seaweed_store.port)
+    bucket.create_bucket(Bucket="my-bucket")
+    bucket.upload_file(str(folder / "logs" / "run.eval"), "my-bucket", "logs/run.eval")
     commands = [line[2:] for block in blocks("console") for line in block.splitlines()]
     assert len(commands) >= 9
     for command in commands:

@@ -69,6 +69,11 @@ class LogFile(Protocol):
         the store shows that they are another version's."""
         ...
 
+    def confirm(self) -> None:
+        """Make sure that a pinned log still has its version, if nothing was read of it yet. Raises
+        as `read`."""
+        ...
+
     def unchanged(self) -> bool:
         """Whether the log still is what it was when it was opened."""
         ...

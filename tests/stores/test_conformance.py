@@ -235,6 +235,9 @@ def test_a_change_is_healed_and_a_lost_log_is_named(
             assert len(list(index.samples(changed, fresh=True))) == 5
             with pytest.raises(evalindex.SampleNotFound):
                 index.read(changed, 19)
+        # What was absent a moment ago is there now.
+        place.put(changed, archive_of(tmp_path, [sample(n, v="all") for n in range(20)]))
+        assert index.read(changed, 19)["v"] == "all"
         place.delete(lost)
         with pytest.raises(evalindex.LogNotFound):
             index.read(lost, 1)
