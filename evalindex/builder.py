@@ -9,10 +9,9 @@ import logging
 import os
 import re
 import time
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
+from evalindex.ahead import work_ahead
 from evalindex.database.writes import IndexWriter
 from evalindex.errors import (
     EvalIndexError,
@@ -29,7 +28,7 @@ from evalindex.stores import Listed, Meter, Stats
 from evalindex.stores.access import list_logs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from evalindex.database.queries import IndexedLog, RootRow
     from evalindex.home import Target
@@ -191,7 +190,7 @@ class _Job:
             return reader.read(item.path, known.get(item.path), item.size)
 
         most = jobs or (_REMOTE_JOBS if is_url(self._root) else _JOBS)
-        for outcome in _in_parallel(most, read, changed):
+        for outcome in work_ahead(most, read, changed):
             self._store(outcome, reader)
             progress.step()
             if outcome.gone:
@@ -286,20 +285,3 @@ def _is_json_log(path: str) -> bool:
     except OSError:
         return False
     return start.lstrip().startswith(b"{") and b'"version"' in start and b'"eval"' in start
-
-
-def _in_parallel(
-    jobs: int, read: Callable[[Listed], Outcome], items: Sequence[Listed]
-) -> Iterator[Outcome]:
-    """The outcome of each item, in order; a few are read ahead of the one that is stored."""
-    if jobs < 2 or len(items) < 2:
-        yield from map(read, items)
-        return
-    with ThreadPoolExecutor(jobs, thread_name_prefix="evalindex-build") as pool:
-        waiting: deque[Future[Outcome]] = deque()
-        for item in items:
-            waiting.append(pool.submit(read, item))
-            if len(waiting) >= 2 * jobs:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from evalindex.ahead import work_ahead
 from evalindex.contents import read_contents
 from evalindex.database.questions import Brief, FoundLog
 from evalindex.directory import PAUSES, read_directory, stored_proof
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 _RECOVERED = "-recovered.eval"
 _SHARDS = ".shards"
+_REMOTE_JOBS = 16
 
 
 class SurveyedLog(NamedTuple):
@@ -63,6 +66,9 @@ class SurveyedLog(NamedTuple):
 def task_key(brief: Brief, location: str) -> str:
     """What the attempts of one task have in common; of a log that does not say, its own."""
     return brief.task_id or location
+
+
+_Read = tuple[SurveyedLog, "Summaries"]
 
 
 class Survey(NamedTuple):
@@ -109,10 +115,12 @@ class _Survey:
         if any(f"{_SHARDS}/" in path for path in known):
             return False
         checked = (root.built_at or 0) / 1e9
+        left: list[tuple[Listed, FoundLog | None]] = []
         for path, found in known.items():
             spot = Spot(full_path(root.location, path), root.root_id, path)
             if found.row.version is None or not self._take(found, spot, 0, checked):
-                self._look_at(root, Listed(path, None, None), found, time.time())
+                left.append((Listed(path, None, None), found))
+        self._look_at(root, left)
         return True
 
     def _known(self, root: Root, below: str) -> dict[str, FoundLog]:
@@ -125,14 +133,12 @@ class _Survey:
     def look(self, root: Root, below: str) -> None:
         known = self._known(root, below)
         unlisted: dict[str, str] = {}
-        now = time.time()
-        for item in self._listed(root, below, list(known), unlisted):
-            self._look_at(root, item, known.pop(item.path, None), now)
+        listed = list(self._listed(root, below, list(known), unlisted))
+        self._look_at(root, [(item, known.pop(item.path, None)) for item in listed])
         for folder, reason in unlisted.items():
-            location = full_path(root.location, folder)
-            self.failures.append(LogUnreadable(reason, log=location))
-            for path in [path for path in known if not folder or path.startswith(folder + "/")]:
-                del known[path]
+            self.failures.append(LogUnreadable(reason, log=full_path(root.location, folder)))
+            for path in [path for path in known if is_at_or_below(path, folder)]:
+                self._doubt(known.pop(path), full_path(root.location, path))
         self._look_again(root, known)
 
     def _listed(
@@ -156,32 +162,56 @@ class _Survey:
 
     def _look_again(self, root: Root, known: dict[str, FoundLog]) -> None:
         """What is not there may be about to be: recovery removes a log, then moves it there."""
-        if known:
-            time.sleep(PAUSES[0])
-        for path, found in known.items():
-            location = full_path(root.location, path)
-            if _is_there(location, root.location):
-                self._look_at(root, Listed(path, None, None), found, time.time())
+        if not known:
+            return
+        time.sleep(PAUSES[0])
+        again: list[tuple[Listed, FoundLog | None]] = []
+        there = work_ahead(_jobs(root), partial(_is_there, root.location), list(known))
+        for (path, found), is_there in zip(known.items(), there, strict=True):
+            if is_there:
+                again.append((Listed(path, None, None), found))
             else:
-                self.gone.append(location)
+                self.gone.append(full_path(root.location, path))
+        self._look_at(root, again)
 
-    def _look_at(self, root: Root, item: Listed, known: FoundLog | None, now: float) -> None:
-        spot = Spot(full_path(root.location, item.path), root.root_id, item.path)
-        try:
+    def _look_at(self, root: Root, found: Iterable[tuple[Listed, FoundLog | None]]) -> None:
+        """Take the rows of what is as it was indexed, read the rest."""
+        now = time.time()
+        left: list[tuple[Spot, FoundLog | None]] = []
+        for item, known in found:
+            spot = Spot(full_path(root.location, item.path), root.root_id, item.path)
             if (
                 known is None
                 or known.row.version is None
                 or known.row.version != item.version
                 or not self._take(known, spot, item.modified, now)
             ):
-                self._read(spot, known, now)
-        except LogNotFound:
-            self.gone.append(spot.location)
-        except EvalIndexError as error:
-            error.log = error.log or spot.location
-            self.failures.append(error)
-            if known is not None and known.brief is not None:
-                self.doubtful.add(task_key(known.brief, spot.location))
+                left.append((spot, known))
+
+        def read(one: tuple[Spot, FoundLog | None]) -> _Read | int | EvalIndexError:
+            try:
+                return self._read(*one, now)
+            except EvalIndexError as error:
+                return error
+
+        for (spot, known), result in zip(left, work_ahead(_jobs(root), read, left), strict=True):
+            if isinstance(result, int):
+                assert known is not None
+                self._take(known, spot, result, now)
+            elif isinstance(result, tuple):
+                log, summaries = result
+                self.logs.append(log._replace(summaries_id=self._question.add(summaries)))
+            elif isinstance(result, LogNotFound):
+                self.gone.append(spot.location)
+            else:
+                result.log = result.log or spot.location
+                self.failures.append(result)
+                self._doubt(known, spot.location)
+
+    def _doubt(self, known: FoundLog | None, location: str) -> None:
+        """Of the task of this log not all is known."""
+        if known is not None and known.brief is not None:
+            self.doubtful.add(task_key(known.brief, location))
 
     def _take(self, known: FoundLog, spot: Spot, modified: int, now: float) -> bool:
         """Take the rows of the index, which were proved to hold; False if there are none."""
@@ -192,31 +222,36 @@ class _Survey:
         self.logs.append(SurveyedLog(*log, row.size, modified, now, None))
         return True
 
-    def _read(self, spot: Spot, known: FoundLog | None, now: float) -> None:
-        """Prove that the index's rows hold, or read the log."""
+    def _read(self, spot: Spot, known: FoundLog | None, now: float) -> _Read | int:
+        """What the log says, or the time of its last change if the index's rows hold for it."""
 
-        def read(_: LogInCall, file: LogFile, proved: Known) -> None:
-            if (
-                known is None
-                or not _is_same(proved, known)
-                or not self._take(known, spot, file.modified, now)
-            ):
-                members = proved.members()
-                if proved.log_id is not None:  # of the index, only what was looked up is there
-                    members = read_directory(file).directory.members()
-                self._add(spot, {member.name: member for member in members}, file, now)
+        def read(_: LogInCall, file: LogFile, proved: Known) -> _Read | int:
+            if known is not None and _has_rows(known) and _is_same(proved, known):
+                return file.modified
+            members = proved.members()
+            if proved.log_id is not None:  # of the index, only what was looked up is there
+                members = read_directory(file).directory.members()
+            return read_log(spot, {member.name: member for member in members}, file, now)
 
-        self._healer.attempt(spot, [], read)
-
-    def _add(self, spot: Spot, members: Mapping[str, Member], file: LogFile, now: float) -> None:
-        log, summaries = read_log(spot, members, file, now)
-        self.logs.append(log._replace(summaries_id=self._question.add(summaries)))
+        return self._healer.attempt(spot, [], read)
 
 
-def _is_there(location: str, root: str) -> bool:
-    if is_url(location):
-        return any(listed_log(location, location))
-    return os.path.lexists(location) and not is_alias(location, root)
+def _jobs(root: Root) -> int:
+    return _REMOTE_JOBS if is_url(root.location) else 1
+
+
+def _is_there(root: str, path: str) -> bool:
+    location = full_path(root, path)
+    if not is_url(location):
+        return os.path.lexists(location) and not is_alias(location, root)
+    try:
+        return any(listed_log(location, path))
+    except EvalIndexError:
+        return True  # reading it will say why
+
+
+def _has_rows(known: FoundLog) -> bool:
+    return known.brief is not None and known.summaries_id is not None
 
 
 def _is_same(proved: Known, known: FoundLog) -> bool:

@@ -14,7 +14,7 @@ import threading
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from evalindex.errors import (
     EvalIndexError,
@@ -54,6 +54,7 @@ _VARIABLES = (
     "GOOGLE_APPLICATION_CREDENTIALS",
     "STORAGE_EMULATOR_HOST",
 )
+_TRIES = 3
 _PAGE = 1_000  # keys that stores list in one request at most
 _STATUS = re.compile(r"status code: (\d{3})")
 _OTHER_RANGE = re.compile(r"Requested (\d+\.\.\d+), got (\d+\.\.\d+)")
@@ -141,32 +142,33 @@ class Place:
         return self._last_of(length, size)
 
     def _last_of(self, length: int, size: int | None) -> Answer:
-        if size is None:
-            found = self.head()
-            size = found.size
-            if not size:
-                return Answer(b"", 0, 0, found.etag, found.modified)
-        try:
-            answer = self._get({"range": (max(0, size - length), max(1, size))})
-        except _NotSatisfiable:
-            return self._last_of(length, None)  # it was shortened since it was listed
-        if answer.start + len(answer.data) < answer.size:  # or it grew
-            return self._last_of(length, answer.size)
-        return answer
+        for _ in range(_TRIES):
+            if size is None:
+                found = self.head()
+                size = found.size
+                if not size:
+                    return Answer(b"", 0, 0, found.etag, found.modified)
+            try:
+                answer = self._get({"range": (max(0, size - length), max(1, size))})
+            except _NotSatisfiable:
+                size = None  # it was shortened since it was listed
+                continue
+            if answer.start + len(answer.data) == answer.size:
+                return answer
+            size = answer.size  # it grew
+        raise changed(self._location)
 
     def _get(self, options: Any) -> Answer:
         import obstore
 
         with _naming_errors(self._location):
             result = obstore.get(self.bucket.store, self.key, options=options)
-            encoding = result.attributes.get("Content-Encoding")
             start, stop = result.range
             meta = result.meta
             data = result.bytes().to_bytes()
         self._meter.request(len(data))
-        if encoding not in (None, "", "identity", "aws-chunked") or len(data) != stop - start:
-            what = f"{len(data)} bytes" + (f" with {encoding}" if encoding else "")
-            raise bad_answer(self._location, f"bytes {start}-{stop}", what)
+        if len(data) != stop - start:  # compressed, though nobody asked for that
+            raise bad_answer(self._location, f"bytes {start}-{stop}", f"{len(data)} bytes")
         return Answer(data, start, int(meta["size"]), _etag(meta), _modified(meta))
 
     def head(self) -> Object:
@@ -245,24 +247,24 @@ def bucket_of(location: str) -> tuple[Bucket, str]:
     child of a process that has used a store (its client would wait for threads that are not there).
     """
     _refuse_fork(location)
-    parts = urlsplit(location, allow_fragments=False)
-    kind = _KINDS.get(parts.scheme.lower())
+    scheme, _, rest = location.partition("://")
+    netloc, _, key = rest.partition("/")
+    kind = _KINDS.get(scheme)
     if kind is None:
         raise LogUnreadable(
-            f"no store is known for {parts.scheme}://",
+            f"no store is known for {scheme}://",
             log=location,
             hint="there are s3, gs, az, abfs, http and https; or copy the logs to a folder",
         )
-    _, _, key = location.partition("://")[2].partition("/")
     if kind == "http":
         key = unquote(key)
     if "//" in key or any(part in (".", "..") for part in key.split("/")):
         raise LogNotFound("no path of a store can be spelled like this", log=location)
-    name = (parts.scheme, parts.netloc, *map(os.environ.get, _VARIABLES))
+    name = (scheme, netloc, *map(os.environ.get, _VARIABLES))
     with _lock:
         bucket = _buckets.get(name)
         if bucket is None:
-            bucket = _buckets[name] = Bucket(kind, _client(kind, parts.scheme, parts.netloc))
+            bucket = _buckets[name] = Bucket(kind, _client(kind, scheme, netloc))
     return bucket, key
 
 

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 import evalindex
 from evalindex.cli import cli
+from evalindex.stores.buckets import Place
 from tests.builders import in_fork, sample, sample_member, write_log
 from tests.servers import Server
 from tests.servers.lying import Liar, Lie
@@ -214,6 +215,21 @@ def test_a_wrong_answer_is_an_error_and_no_sample(
     liar.lies.add(lie)
     report = evalindex.build(log, index_file, full=True)
     assert report.unreadable == (lie != "wrong_range")  # all of a log is given as it should be
+
+
+def test_each_answer_is_held_to_what_was_asked(
+    lied: tuple[Liar, str], index_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client compares ranges too; should it not, other bytes are still no answer."""
+    asked = Place.range
+
+    def beside(self: Place, start: int, stop: int, etag: str | None) -> Any:
+        return asked(self, start + 1, stop + 1, etag)
+
+    monkeypatch.setattr(Place, "range", beside)
+    refused = pytest.raises(evalindex.LogUnreadable, match="was asked for")
+    with evalindex.open(index_file) as index, refused:
+        index.read(lied[1], 5)
 
 
 @pytest.mark.parametrize("lie", ["ignores_if_match", "weak_etags", "no_etags", "no_suffix"])
