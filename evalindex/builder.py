@@ -69,14 +69,16 @@ def build(
     summaries: bool = True,
     progress: Progress | None = None,
 ) -> BuildReport:
-    """Index what is new or changed below each root (a folder, or one log), forget what is gone.
+    """Index what is new or changed below each root (a folder, the URL of one in a store, or one
+    log), forget what is gone.
 
     Without `index` (and without EVALINDEX_INDEX) each root has `evalindex.db` in it, or a file in
-    the user's cache folder if nothing can be written there. `full` reads every log again and
-    makes a damaged index anew. A root that cannot be listed, or is empty though logs of it are
-    known, raises `RootUnreadable`, unless `forget` says that they are gone indeed. `jobs` logs
-    are read at a time. Without `summaries` the index is smaller, and answers from rows read what
-    they need from the logs. Logs that cannot be read are reported, and stop nothing.
+    the user's cache folder if nothing can be written there, as in a store. `full` reads every log
+    again and makes a damaged index anew. A root that cannot be listed, or is empty though logs of
+    it are known, raises `RootUnreadable`, unless `forget` says that they are gone indeed. `jobs`
+    logs are read at a time (4 if None, of a store 32). Without `summaries` the index is smaller,
+    and answers from rows read what they need from the logs. Logs that cannot be read are reported,
+    and stop nothing.
     """
     many = isinstance(roots, (list, tuple, set, frozenset)) or hasattr(roots, "__next__")
     arguments: Sequence[LogLike] = list(roots) if many else [roots]  # type: ignore[arg-type, list-item]
@@ -84,12 +86,8 @@ def build(
     targets = [build_target(argument, named) for argument in arguments]
     tally = _Tally()
     for target in targets:
-        if target.in_cache and not (is_url(target.location) and os.path.exists(target.index_file)):
-            _logger.warning(
-                "nothing can be written in %s: its index is %s",
-                printable(target.location),
-                printable(target.index_file),
-            )
+        if target.in_cache:
+            _say_where(target)
     with progress or Silent() as listener:
         for file in dict.fromkeys(target.index_file for target in targets):
             writer = IndexWriter(file, replace_damaged=full)
@@ -102,6 +100,17 @@ def build(
                 writer.close()
             tally.indexes.append(file)
     return tally.report()
+
+
+def _say_where(target: Target) -> None:
+    """Tell of an index that is not beside the logs; of a store's, when it is made."""
+    if is_url(target.location):
+        if os.path.exists(target.index_file):
+            return
+        what = "%s is in a store: its index is %s"
+    else:
+        what = "nothing can be written in %s: its index is %s"
+    _logger.warning(what, printable(target.location), printable(target.index_file))
 
 
 class _Tally:

@@ -36,15 +36,15 @@ def open(
     concurrency: int | None = None,
     max_bytes: int | None = None,
 ) -> Index:
-    """Open what there is to read: an index file, a root, or one log.
+    """Open what there is to read: an index file, a root, or one log; each by its path or URL.
 
     A root needs an index: the one that EVALINDEX_INDEX names, else the nearest `evalindex.db` in
-    it or above, else one in the user's cache folder. One log can do without. `on_stale="error"`
-    raises `StaleLog` for a log that changed since it was indexed instead of reading its directory
-    again. `max_bytes` bounds the uncompressed bytes that all reads of the Index hold together
-    (16 MiB if None), `concurrency` the threads that they use together, each with one request in
-    flight if logs are remote (if None, 64 for those, and for others as many as there are
-    processors, at most 4); a call may ask for less.
+    it or above, else one in the user's cache folder, which comes first for a URL. One log can do
+    without. `on_stale="error"` raises `StaleLog` for a log that changed since it was indexed
+    instead of reading its directory again. `max_bytes` bounds the uncompressed bytes that all reads
+    of the Index hold together (16 MiB if None), `concurrency` the threads that they use together,
+    each with one request in flight if logs are remote (if None, 64 for those, and for others as
+    many as there are processors, at most 4); a call may ask for less.
     """
     if on_stale not in ("refresh", "error"):
         raise ValueError(f'on_stale is "refresh" or "error", not {on_stale!r}')

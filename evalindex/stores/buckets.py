@@ -400,6 +400,10 @@ def _named(error: Exception, location: str) -> Exception:
     if isinstance(error, denied) or number in (401, 403):
         what = f"the store refused the credentials ({name or number or 'not valid'})"
         return StoreDenied(what, log=location, hint="look at the keys, the profile and the policy")
+    if "must be specified" in text:
+        return StoreDenied(
+            "no account is named", log=location, hint="set AZURE_STORAGE_ACCOUNT_NAME and its key"
+        )
     if "redential" in text or "169.254.169.254" in text or "metadata" in text:
         return StoreDenied(
             "no credentials were found",
