@@ -61,7 +61,7 @@ class Budget:
 
 
 class Account:
-    """What one call holds of the budget, by position of the sample; not shared between threads."""
+    """What one call holds of the budget, by position of the sample. The call's threads share it."""
 
     def __init__(self, budget: Budget, most: int | None) -> None:
         """`most` bounds this call alone."""
@@ -70,27 +70,30 @@ class Account:
         self._most = most
         self._sizes: dict[int, int] = {}
         self._held = 0
+        self._lock = threading.Lock()
 
     def hold(self, position: int, size: int, *, always: bool) -> bool:
         """Hold `size` bytes for a sample, more or less than before, if they are granted.
 
         `always` is for the sample that is delivered next: it is never refused.
         """
-        more = size - self._sizes.get(position, 0)
-        if not more:
+        with self._lock:
+            more = size - self._sizes.get(position, 0)
+            if not more:
+                return True
+            too_much = self._most is not None and self._held + more > self._most
+            if too_much and more > 0 and not always:
+                return False
+            if not self._budget.take(more, always=always or more <= 0):
+                return False
+            self._sizes[position] = size
+            self._held += more
             return True
-        too_much = self._most is not None and self._held + more > self._most
-        if too_much and more > 0 and not always:
-            return False
-        if not self._budget.take(more, always=always or more <= 0):
-            return False
-        self._sizes[position] = size
-        self._held += more
-        return True
 
     def release(self, position: int) -> None:
-        size = self._sizes.pop(position, 0)
-        self._held -= size
+        with self._lock:
+            size = self._sizes.pop(position, 0)
+            self._held -= size
         self._budget.give_back(size, self._generation)
 
     def release_all(self) -> None:

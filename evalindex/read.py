@@ -207,9 +207,13 @@ class _Window:
                 return
             from concurrent.futures import ThreadPoolExecutor
 
-            with ThreadPoolExecutor(granted, thread_name_prefix="evalindex-read") as pool:
-                for done in [pool.submit(job) for job in jobs]:
-                    done.result()
+            try:
+                with ThreadPoolExecutor(granted, thread_name_prefix="evalindex-read") as pool:
+                    for done in [pool.submit(job) for job in jobs]:
+                        done.result()
+            except RuntimeError:  # no thread can be started any more
+                for job in jobs:
+                    job()
 
     def _is_unmet(self, request: Request) -> bool:
         log = self._logs[request.spot]

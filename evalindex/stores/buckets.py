@@ -105,9 +105,8 @@ class Bucket:
             self.tail = max(_TAIL_LEAST, self.tail - (self.tail // 2 - needed) // 16)
 
 
-class Place:
-    """What a URL names, an object or a prefix, and the requests about it: counted, their errors
-    named."""
+class Requests:
+    """The requests about what a URL names, an object or a prefix: counted, their errors named."""
 
     def __init__(self, location: str, meter: Meter) -> None:
         """Raises as `bucket_of`."""

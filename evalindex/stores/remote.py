@@ -14,7 +14,7 @@ from evalindex.errors import LogNotFound, LogUnreadable, RootUnreadable
 from evalindex.locations import full_path
 from evalindex.model import Version
 from evalindex.stores import Listed
-from evalindex.stores.buckets import Answer, Bucket, Place, bad_answer, changed
+from evalindex.stores.buckets import Answer, Bucket, Requests, bad_answer, changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ class RemoteFile:
         """With a `pin` to a version that requests can be held to, nothing is asked yet. `size` is
         the log's, if a listing told. Raises `LogNotFound`, `LogUnreadable` or `StoreDenied`."""
         self._location = location
-        self._place = Place(location, meter)
+        self._requests = Requests(location, meter)
         self._directory = None if pin is None else pin.directory_offset
         self._lowest: int | None = None
         self.modified = 0
@@ -53,9 +53,9 @@ class RemoteFile:
             #: Bytes of the log's end, and where they start.
             self._end = (pin.size, b"")
             return
-        bucket = self._place.bucket
+        bucket = self._requests.bucket
         length = bucket.tail if pin is None else max(1, pin.size - pin.directory_offset)
-        answer = self._place.last(length, size)
+        answer = self._requests.last(length, size)
         self._check_range(answer, max(0, answer.size - length), answer.size)
         self._end = (answer.start, answer.data)
         self.size = self._lowest = answer.size
@@ -83,7 +83,7 @@ class RemoteFile:
         return end[start - end_start : stop - end_start]
 
     def _fetch(self, start: int, stop: int) -> bytes:
-        answer = self._place.range(start, stop, self._etag)
+        answer = self._requests.range(start, stop, self._etag)
         self.modified = self.modified or answer.modified
         if (answer.etag, answer.size) != (self._etag, self.size) or (
             self.version is None and answer.modified != self.modified
@@ -116,7 +116,7 @@ class RemoteFile:
 
     def close(self) -> None:
         if self._lowest is not None:
-            self._place.bucket.learn(self.size - self._lowest)
+            self._requests.bucket.learn(self.size - self._lowest)
             self._lowest = None
 
 
@@ -134,18 +134,18 @@ class RemoteListing:
     def __iter__(self) -> Iterator[Listed]:
         """Raise `StoreDenied`, or `RootUnreadable` for what cannot be listed."""
         location = full_path(self._root, self._below)
-        place = Place(location, self._meter)
-        if place.bucket.kind == "http":
+        requests = Requests(location, self._meter)
+        if requests.bucket.kind == "http":
             raise RootUnreadable(
                 "a web server cannot be listed", log=location, hint="name its logs one by one"
             )
-        root = Place(self._root, self._meter).key
+        root = Requests(self._root, self._meter).key
         skip = len(root) + 1 if root else 0
         try:
-            for item in place.list():
+            for item in requests.list():
                 path = item.key[skip:]
                 if item.key.endswith(".eval"):
-                    version = _version(place.bucket, item.etag, item.size)
+                    version = _version(requests.bucket, item.etag, item.size)
                     yield Listed(path, version, item.size, item.modified)
                 elif item.key.endswith(".json"):
                     self.json_files.append(path)
@@ -155,10 +155,10 @@ class RemoteListing:
 
 def listed_log(location: str, path: str, meter: Meter) -> Iterator[Listed]:
     """The log at a URL as a listing would have it; nothing if it is not there."""
-    place = Place(location, meter)
+    requests = Requests(location, meter)
     try:
-        found = place.head()
+        found = requests.head()
     except LogNotFound:
         return
-    version = _version(place.bucket, found.etag, found.size)
+    version = _version(requests.bucket, found.etag, found.size)
     yield Listed(path, version, found.size, found.modified)

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import evalindex
 from evalindex.cli import cli
-from evalindex.stores.buckets import Place
+from evalindex.stores.buckets import Requests
 from tests.builders import in_fork, sample, sample_member, write_log
 from tests.servers import Server
 from tests.servers.lying import Liar, Lie
@@ -221,12 +221,12 @@ def test_each_answer_is_held_to_what_was_asked(
     lied: tuple[Liar, str], index_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client compares ranges too; should it not, other bytes are still no answer."""
-    asked = Place.range
+    asked = Requests.range
 
-    def beside(self: Place, start: int, stop: int, etag: str | None) -> Any:
+    def beside(self: Requests, start: int, stop: int, etag: str | None) -> Any:
         return asked(self, start + 1, stop + 1, etag)
 
-    monkeypatch.setattr(Place, "range", beside)
+    monkeypatch.setattr(Requests, "range", beside)
     refused = pytest.raises(evalindex.LogUnreadable, match="was asked for")
     with evalindex.open(index_file) as index, refused:
         index.read(lied[1], 5)
