@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta, timezone
@@ -26,7 +27,8 @@ T = TypeVar("T")
 
 Newest = Literal["task", "uuid"]
 
-_TRIES = 3
+#: How often, and for how many seconds, a builder may replace rows while a question is answered.
+_TRIES, _PATIENCE = 3, 5.0
 _MOST_SCORES = 50
 _SCORE = re.compile(r"\s*(.+?)\s*(?:(<=|>=|!=|==|<|>|=)\s*(.*?)\s*)?", re.DOTALL)
 _OPERATOR = re.compile("[<>=]")
@@ -204,7 +206,10 @@ class Asker:
     ) -> tuple[T, list[SurveyedLog], Survey]:
         """What a job makes of the logs that are meant, while the index still has the rows that
         were proved to hold for them; those logs, and all that was seen."""
-        for _ in range(_TRIES):
+        until = time.monotonic() + _PATIENCE
+        tries = 0
+        while tries < _TRIES or time.monotonic() < until:
+            tries += 1
             seen = survey(self._healer, self._reader, question, self._scope, fresh=self._fresh)
             logs = filter.chosen(seen.logs)
             with question.moment(log.log_id for log in logs if log.log_id is not None) as holds:

@@ -24,7 +24,9 @@ if [ -n "${SERVERS:-}" ]; then
   fi
   if [ ! -e "$VENV/azurite/node_modules/.bin/azurite-blob" ] && ! command -v azurite-blob >/dev/null; then
     echo "installing azurite" >&2
-    npm install --silent --no-audit --no-fund --prefix "$VENV/azurite" azurite@3.35.0 >/dev/null 2>&1 ||
+    # As above: without this it does not trust the certificates that the system does.
+    NODE_EXTRA_CA_CERTS=${NODE_EXTRA_CA_CERTS:-/etc/ssl/certs/ca-certificates.crt} \
+      npm install --silent --no-audit --no-fund --prefix "$VENV/azurite" azurite@3.35.0 >/dev/null 2>&1 ||
       echo "azurite could not be installed" >&2
   fi
 fi
