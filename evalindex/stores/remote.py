@@ -14,12 +14,15 @@ from evalindex.errors import LogNotFound, LogUnreadable, RootUnreadable
 from evalindex.locations import full_path
 from evalindex.model import Version
 from evalindex.stores import Listed
-from evalindex.stores.buckets import Answer, Bucket, Requests, bad_answer, changed
+from evalindex.stores.failures import bad_answer, changed
+from evalindex.stores.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from evalindex.stores import Meter, Pin
+    from evalindex.stores.buckets import Bucket
+    from evalindex.stores.requests import Answer
 
 _ETAG = "etag "
 _SETTLED_NS = 2_000_000_000

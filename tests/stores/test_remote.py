@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import evalindex
 from evalindex.cli import cli
-from evalindex.stores.buckets import Requests
+from evalindex.stores.requests import Requests
 from tests.builders import in_fork, sample, sample_member, write_log
 from tests.servers import Server
 from tests.servers.lying import Liar, Lie
@@ -264,7 +264,14 @@ def test_without_an_etag_a_digest_proves_once_a_window(
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [(403, "AccessDenied"), (403, "InvalidAccessKeyId"), (404, "NoSuchBucket"), (401, "")],
+    [
+        (403, "AccessDenied"),
+        (403, "InvalidAccessKeyId"),
+        (404, "NoSuchBucket"),
+        (401, ""),
+        (301, "PermanentRedirect"),
+        (400, "AuthorizationHeaderMalformed"),
+    ],
 )
 def test_refusals_are_named_at_once(
     lied: tuple[Liar, str], index_file: Path, status: int, code: str
