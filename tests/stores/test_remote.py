@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from click.testing import CliRunner
 
@@ -364,6 +365,40 @@ def test_faults_on_the_way_are_tried_again(
         assert time.monotonic() - started < 30
         proxied.failures.clear()
         assert index.read(log, 4)["v"] == 3
+
+
+def test_a_log_that_vanishes_or_fails_during_a_build_stops_nothing(
+    liar: tuple[Liar, Server], tmp_path: Path, index_file: Path
+) -> None:
+    server = liar[1]
+    root = server.fresh_root()
+    for n in range(6):
+        server.put(f"{root}/{n}.eval", generation(tmp_path, n))
+    server.put(f"{root}/bad.eval", b"no archive")
+
+    def vanish(name: str) -> None:
+        if name.endswith("/3.eval"):
+            liar[0].objects.pop(name, None)
+
+    liar[0].before_get = vanish
+    report = evalindex.build(root, index_file)
+    assert (report.indexed, report.unreadable) == (5, 1)
+    (failure,) = report.failures
+    assert isinstance(failure, evalindex.NotAnEvalLog)
+    assert failure.log == f"{root}/bad.eval"
+    with evalindex.open(index_file) as index:
+        assert {row.path for row in index.find()} == {f"{n}.eval" for n in (0, 1, 2, 4, 5)}
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_remote_logs_are_read_under_any_loop(
+    lied: tuple[Liar, str], index_file: Path, backend: str
+) -> None:
+    async def read() -> list[Any]:
+        async with evalindex.open(index_file) as index:
+            return await index.aread_samples(lied[1], range(50))
+
+    assert [one["id"] for one in anyio.run(read, backend=backend)] == list(range(50))
 
 
 def test_a_forked_child_is_told_and_a_new_process_reads(
