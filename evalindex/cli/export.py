@@ -53,9 +53,10 @@ def command(
     fresh: bool,
     index: str | None,
 ) -> int:
-    """Write a row for each sample in ROOT or LOG (without it, in the current folder) that passes
-    all filters, see find, to OUT: a .parquet, .arrow, .csv or .jsonl file, by its ending. Columns
-    have the names that inspect's data frames have. Parquet and Arrow need evalindex[export].
+    """Write a row for each sample in ROOT or LOG (if none is named, in INSPECT_LOG_DIR or the
+    current folder) that passes all filters, see find, to OUT: a .parquet, .arrow, .csv or .jsonl
+    file, by its ending. Columns have the names that inspect's data frames have. Parquet and Arrow
+    need evalindex[export].
 
     With --samples, the samples themselves: JSON lines as get --keys prints them, in the other
     formats their JSON as text. A sample that fails is a JSON line on stderr, and the exit code

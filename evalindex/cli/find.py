@@ -40,11 +40,13 @@ def command(
     fresh: bool,
     index: str | None,
 ) -> int:
-    """List the samples in ROOT or LOG (without it, in the current folder) that pass all filters,
-    from the index alone. Alternatives are given by the same option several times.
+    """List the samples in ROOT or LOG (if none is named, in INSPECT_LOG_DIR or the current folder)
+    that pass all filters, from the index alone. Alternatives are given by the same option several
+    times.
 
     Patterns are as in the shell, and case counts. Logs that are new or have changed are read, so
-    that the answer holds for the logs as they are now.
+    that the answer holds for the logs as they are now; remote ones as they were built, unless
+    --fresh.
 
     \b
     Example: evalindex find logs/ --task gsm8k --error "*Timeout*"

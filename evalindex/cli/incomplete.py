@@ -45,8 +45,8 @@ def command(
     index: str | None,
 ) -> int:
     """List the samples that were planned and have no record that could be used again, with the
-    reason: missing, error, cancelled or invalidated. Of a LOG: in that log; of a ROOT (without
-    it, the current folder): over all attempts of each task.
+    reason: missing, error, cancelled or invalidated. Of a LOG: in that log; of a ROOT (if none is
+    named, INSPECT_LOG_DIR or the current folder): over all attempts of each task.
 
     The rule is that of inspect's own retry; a sample that a limit ended counts as done. Exits with
     3 if of some task it is not known what was planned, and with 1 if args would hold nothing, since

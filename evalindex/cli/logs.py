@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 def command(
     root: str | None, filters: dict[str, Any], as_json: bool, fresh: bool, index: str | None
 ) -> int:
-    """List the logs in ROOT (without it, in the current folder) that pass all filters, the newest
-    last; with filters about samples, those that hold such a sample. See find.
+    """List the logs in ROOT (if none is named, in INSPECT_LOG_DIR or the current folder) that pass
+    all filters, the newest last; with filters about samples, those that hold such a sample. See
+    find.
 
     \b
     Example: evalindex logs logs/ --task gsm8k --newest

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 @click.option("--all", "show_all", is_flag=True, help="List fresh logs too.")
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON document.")
 def command(root: str | None, index: str | None, show_all: bool, as_json: bool) -> None:
-    """Show the index of ROOT (a folder or a log; without it, of the current folder), and each log
-    that is not fresh: stale, gone, unreadable, new, or unfinished (running or crashed).
+    """Show the index of ROOT (a folder or a log; if none is named, of INSPECT_LOG_DIR or the
+    current folder), and each log that is not fresh: stale, gone, unreadable, new, or unfinished
+    (running or crashed).
 
     Example: evalindex status logs/
     """

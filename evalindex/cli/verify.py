@@ -20,8 +20,9 @@ from evalindex.index import open as open_index
 @click.option("--sample", type=click.IntRange(1), metavar="N", help="N random members a log.")
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON document.")
 def command(root: str | None, index: str | None, sample: int | None, as_json: bool) -> int:
-    """Read every member of the logs in ROOT (a folder or a log; without it, the current folder)
-    and check lengths, CRCs, names and ids; check the index against the logs, and itself.
+    """Read every member of the logs in ROOT (a folder or a log; if none is named, INSPECT_LOG_DIR
+    or the current folder) and check lengths, CRCs, names and ids; check the index against the logs,
+    and itself.
 
     Exits with 3 if anything is wrong, and says what to do about it.
 
