@@ -178,7 +178,7 @@ def test_many_logs_are_read_side_by_side_within_the_limit(
             assert [value["v"] for _, value in index.iter_samples(keys)] == [
                 n % 5 for n in range(60)
             ]
-            assert 6 <= most <= 12
+            assert 3 <= most <= 12
             with ThreadPoolExecutor(4) as pool:
                 most = 0
                 list(pool.map(list, [index.iter_samples(keys) for _ in range(4)]))
@@ -292,7 +292,7 @@ def test_refusals_are_named_at_once(
         assert isinstance(answer, evalindex.StoreDenied)
     with pytest.raises(evalindex.StoreDenied):
         evalindex.build(root, index_file)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30  # no minutes of tries
     liar.refusal = None
     assert evalindex.build(root, index_file).unchanged == 1
 
