@@ -101,7 +101,26 @@ def test_samples_are_read_by_a_request_each_or_fewer(
         proxied.forget()
         with index.stream(log, 7) as file:
             assert json.loads(file.read())["id"] == 7
+        assert len(proxied.seen) == 1
         assert proxied.bytes < 2 * sizes[7] + 70_000
+
+
+def test_a_stream_asks_for_large_parts_and_for_none_twice(
+    proxied: Proxy, seaweed_store: Server, tmp_path: Path, index_file: Path
+) -> None:
+    text = random.Random(3).randbytes(6 * 2**20).hex()
+    path = write_log(tmp_path / "large.eval", [sample(1, text=text)])
+    size = path.stat().st_size
+    assert size > 6 * 2**20  # however well it is compressed
+    log = f"{seaweed_store.fresh_root()}/large.eval"
+    seaweed_store.put(log, path.read_bytes())
+    evalindex.build(log, index_file)
+    with evalindex.open(index_file) as index:
+        proxied.forget()
+        with index.stream(log, 1) as file:
+            assert json.loads(file.read())["text"] == text
+        assert len(proxied.seen) <= 1 + -(-size // (4 * 2**20))
+        assert proxied.bytes <= size
 
 
 def test_builds_ask_once_a_log_and_then_only_for_the_list(
@@ -144,9 +163,11 @@ def test_questions_ask_a_store_nothing_unless_they_must(
         assert proxied.seen == []
         assert index.find(fresh=True).total == 90
         assert len(proxied.seen) == 2  # the list, and what is new
-        proxied.forget()
-        assert index.reusable().total == 90  # it had better be sure
-        assert [seen for seen in proxied.seen if "list-type" in seen.path]
+        assert index.reusable().total == 90  # what is run again for it costs more than to ask
+        for question in (index.reusable, index.incomplete):
+            proxied.forget()
+            question()
+            assert [seen for seen in proxied.seen if "list-type" in seen.path]
 
 
 def test_many_logs_are_read_side_by_side_within_the_limit(
