@@ -1,110 +1,142 @@
-"""Measure evalindex beside inspect_ai on an S3 server, SeaweedFS, 20 ms away.
+"""An S3 server, SeaweedFS, behind a proxy that makes each request 20 ms late.
 
-A proxy makes each request late. Prints medians in ms, ratios, requests and bytes of each route.
-
-The logs are those of bench.py. inspect at equal concurrency stands beside each of our routes.
+Both sides read with as many requests at once, and as each does if it is not told. With few at once
+both wait for round trips: 25 of them if 200 samples are read 8 at a time.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 import anyio
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from bench import Case, make_case, make_many
-from inspect_ai._util.asyncfiles import AsyncFilesystem
-from inspect_ai.log import read_eval_log_sample_async, read_eval_log_samples_by_id
+from inspect_ai.log import EvalSample, read_eval_log_sample_async, read_eval_log_samples_by_id
 
 import evalindex
+from benchmark.data import many_logs, one_log
+from benchmark.measure import INSPECT, Figure, Route, measure
+from benchmark.over_logs import at_once
+from benchmark.report import Report
 from tests.servers.s3 import seaweed
 
 _DELAY = 0.020
+_LOGS = 200
+_ID = 1
+
+_Read = Callable[[int | None], Sequence[object]]
+_Counts = Callable[[], dict[str, int]]
 
 
-class Route(NamedTuple):
+def remote(*, quick: bool, rounds: int) -> Report:
+    small = one_log("small", 5_000 if quick else 50_000, 5_000)
+    heavy = one_log("heavy", 200 if quick else 2_000, 300_000)
+    folder = many_logs(100 if quick else 1_000, 50)
+    with tempfile.TemporaryDirectory() as scratch, seaweed(Path(scratch)) as server:
+        os.environ.update(server.environment)
+        root = server.fresh_root()
+
+        def upload(path: Path) -> str:
+            url = f"{root}/{path.parent.name}/{path.name}"
+            server.put(url, path.read_bytes())
+            return url
+
+        logs = [upload(Path(log)) for log in folder.logs[:_LOGS]]
+        urls = {case.name: upload(case.log) for case in (small, heavy)}
+        index_file = Path(scratch) / "index.db"
+        evalindex.build(root, index_file)
+        with _late(server.port) as (port, counts), evalindex.open(index_file) as index:
+            os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{port}"
+            jobs: list[_Job] = []
+            for case, how, ids, equal, default in (
+                (small, "scattered", small.ids, 3, 5),
+                (small, "adjacent", [*range(1, len(small.ids) + 1)], 20, 20),
+                (heavy, "scattered", heavy.ids, 3, 5),
+            ):
+                theirs = partial(_by_inspect, urls[case.name], ids)
+                ours = partial(_by_us, index, urls[case.name], ids)
+                jobs.append(_Job(f"{case.work}, {how}", theirs, ours, equal, default))
+            theirs, ours = partial(_many_by_inspect, logs), partial(_many_by_us, index, logs)
+            work = f"1 of each of {len(logs)} logs of {folder.samples}"
+            jobs.append(_Job(work, theirs, ours, 3, 3))
+            timings = measure([route for job in jobs for route in _routes(job)], rounds)
+            figures = [figure for job in jobs for figure in _costs(job, counts)]
+            return Report(rounds, timings, figures)
+
+
+class _Job(NamedTuple):
+    """The same samples by inspect and by us, and how many times faster than inspect we should be:
+    32 requests at once, and as each does by default."""
+
     work: str
-    who: str
-    run: Callable[[], list[int]]
+    theirs: _Read
+    ours: _Read
+    equal: float
+    default: float
 
 
-class Costs(NamedTuple):
-    ms: float
-    requests: int
-    bytes: int
+def _routes(job: _Job) -> Iterator[Route]:
+    for how, most, target in (
+        ("8 at once", 8, None),
+        ("32 at once", 32, job.equal),
+        ("by default", None, job.default),
+    ):
+        yield Route(f"{job.work}, {how}", INSPECT, partial(job.theirs, most))
+        yield Route(f"{job.work}, {how}", "bytes", partial(job.ours, most), target)
 
 
-def by_inspect(work: str, log: str, ids: list[int], concurrency: int) -> Route:
-    def run() -> list[int]:
-        keys = [(id, 1) for id in ids]
-        return [
-            int(sample.id)
-            for sample in read_eval_log_samples_by_id(log, keys, concurrency=concurrency)
-        ]
-
-    return Route(work, f"inspect c={concurrency}", run)
+def _costs(job: _Job, counts: _Counts) -> Iterator[Figure]:
+    for who, read in ((INSPECT, job.theirs), ("bytes", job.ours)):
+        counts()
+        read(None)
+        cost = counts()
+        yield Figure(job.work, who, cost["requests"], "requests")
+        yield Figure(job.work, who, cost["bytes"] / 1024, "KiB down")
 
 
-def by_us(work: str, index: evalindex.Index, log: str, ids: list[int], concurrency: int) -> Route:
-    def run() -> list[int]:
-        found = index.read_samples(log, ids, as_="bytes", concurrency=concurrency)
-        return ids if all(found) else []
+def _by_inspect(log: str, ids: list[int], most: int | None) -> Sequence[object]:
+    keys = [(id, 1) for id in ids]
+    if most is None:
+        return read_eval_log_samples_by_id(log, keys)
+    return read_eval_log_samples_by_id(log, keys, concurrency=most)
 
-    return Route(work, f"bytes c={concurrency}", run)
+
+def _by_us(index: evalindex.Index, log: str, ids: list[int], most: int | None) -> Sequence[object]:
+    return index.read_samples(log, ids, as_="bytes", concurrency=most)
 
 
-def many_by_inspect(work: str, logs: list[str], concurrency: int) -> Route:
+def _many_by_inspect(logs: list[str], most: int | None) -> Sequence[object]:
     """Its best: single reads over one file system."""
+    found: list[EvalSample] = []
 
-    async def read_all() -> list[int]:
-        found: list[int] = []
-        limiter = anyio.CapacityLimiter(concurrency)
+    async def one(log: str) -> None:
+        found.append(await read_eval_log_sample_async(log, _ID))
 
-        async def one(log: str) -> None:
-            async with limiter:
-                found.append(int((await read_eval_log_sample_async(log, 1)).id))
-
-        async with AsyncFilesystem(), anyio.create_task_group() as group:
-            for log in logs:
-                group.start_soon(one, log)
-        return found
-
-    return Route(work, f"inspect c={concurrency}", lambda: anyio.run(read_all))
+    anyio.run(at_once, logs, one, most or 8)
+    return found
 
 
-def many_by_us(work: str, index: evalindex.Index, logs: list[str], concurrency: int) -> Route:
-    def run() -> list[int]:
-        keys = [(log, 1) for log in logs]
-        read = index.iter_samples(keys, as_="bytes", concurrency=concurrency)
-        return [len(value) for _, value in read]
-
-    return Route(work, f"bytes c={concurrency}", run)
+def _many_by_us(index: evalindex.Index, logs: list[str], most: int | None) -> Sequence[object]:
+    keys = [(log, _ID) for log in logs]
+    return list(index.iter_samples(keys, as_="bytes", concurrency=most))
 
 
 @contextmanager
-def late(port: int) -> Iterator[tuple[int, Callable[[], dict[str, int]]]]:
+def _late(port: int) -> Iterator[tuple[int, _Counts]]:
     """A proxy in a process of its own: its port, and what tells the counts since the last call."""
     command = [sys.executable, "-m", "tests.servers.proxy", str(port), str(_DELAY)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        yield (
-            int(process.stdout.readline()),
-            lambda: _ask(process),
-        )
+        yield int(process.stdout.readline()), partial(_ask, process)
         process.stdin.close()
 
 
@@ -115,82 +147,3 @@ def _ask(process: subprocess.Popen[str]) -> dict[str, int]:
     process.stdin.flush()
     counts: dict[str, int] = json.loads(process.stdout.readline())
     return counts
-
-
-def measure(
-    routes: list[Route], rounds: int, counts: Callable[[], dict[str, int]]
-) -> dict[Route, Costs]:
-    times: dict[Route, list[float]] = {route: [] for route in routes}
-    last: dict[Route, dict[str, int]] = {}
-    for round in range(rounds + 1):
-        for route in routes:
-            counts()
-            started = time.perf_counter()
-            if not route.run():
-                raise AssertionError(f"{route.who} gave wrong samples for {route.work}")
-            if round:  # the first is to warm up
-                times[route].append(1000 * (time.perf_counter() - started))
-            last[route] = counts()
-    return {
-        route: Costs(median(found), last[route]["requests"], last[route]["bytes"])
-        for route, found in times.items()
-    }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure on an S3 server, 20 ms away.")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="smaller logs")
-    options = parser.parse_args()
-    small = make_case("small", 5_000 if options.quick else 50_000, 5_000)
-    heavy = make_case("heavy", 200 if options.quick else 2_000, 300_000)
-    folder = make_many(100 if options.quick else 1_000)
-    with tempfile.TemporaryDirectory() as scratch, seaweed(Path(scratch)) as server:
-        os.environ.update(server.environment)
-        root = server.fresh_root()
-
-        def upload(path: Path) -> str:
-            url = f"{root}/{path.parent.name}/{path.name}"
-            server.put(url, path.read_bytes())
-            return url
-
-        logs = [upload(path) for path in sorted(folder.glob("*.eval"))[:200]]
-        urls = {case.name: upload(case.log) for case in (small, heavy)}
-        index_file = Path(scratch) / "index.db"
-        evalindex.build(root, index_file)
-        with late(server.port) as (port, counts), evalindex.open(index_file) as index:
-            os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{port}"
-            routes: list[Route] = []
-
-            def add(work: str, case: Case, ids: list[int]) -> None:
-                for concurrency in (8, 32):
-                    routes.append(by_inspect(work, urls[case.name], ids, concurrency))
-                for concurrency in (8, 32, 64):
-                    routes.append(by_us(work, index, urls[case.name], ids, concurrency))
-
-            add("200 scattered", small, small.ids)
-            add("200 adjacent", small, list(range(1, 201)))
-            add("200 heavy, scattered", heavy, heavy.ids)
-            work = f"one of each of {len(logs)} logs"
-            routes += [many_by_inspect(work, logs, concurrency) for concurrency in (8, 32)]
-            routes += [many_by_us(work, index, logs, concurrency) for concurrency in (8, 32, 64)]
-            found = measure(routes, options.rounds, counts)
-    print(
-        f"{'work':24} {'route':14} {'median ms':>10} {'requests':>9} {'KiB down':>9}  inspect / it"
-    )
-    for route, costs in found.items():
-        theirs = {
-            one.who.partition("c=")[2]: one_costs.ms
-            for one, one_costs in found.items()
-            if one.work == route.work and one.who.startswith("inspect")
-        }
-        own = route.who.partition("c=")[2]
-        ratio = f"{theirs[own] / costs.ms:.1f}x at equal, " if own in theirs else ""
-        print(
-            f"{route.work:24} {route.who:14} {costs.ms:10.1f} {costs.requests:9,} "
-            f"{costs.bytes / 1024:9,.0f}  {ratio}{theirs['8'] / costs.ms:.1f}x its default"
-        )
-
-
-if __name__ == "__main__":
-    main()

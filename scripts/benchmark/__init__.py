@@ -1,0 +1,1 @@
+"""Speed, memory and size beside inspect_ai and beside the floor: `scripts/bench`."""
