@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from evalindex.collector import paused
 from evalindex.errors import EvalIndexError
 from evalindex.request import chunked_refused
 
@@ -51,6 +52,7 @@ def finisher(
 ) -> Callable[[Request, Content], Any]:
     """What makes the wanted form of a sample from its bytes, if they are of the right sample."""
     finish = _finisher(as_, exclude_fields, resolve_attachments)
+    pause = None if as_ == "bytes" else paused()
 
     def checked(asked: Request, content: Content) -> Any:
         if asked.uuid is not None:
@@ -59,7 +61,10 @@ def finisher(
 
             body = content if isinstance(content, bytes) else content[SHELL]
             check_uuid(body, str(asked.id), asked.epoch, asked.uuid)
-        return finish(asked, content)
+        if pause is None:
+            return finish(asked, content)
+        with pause:
+            return finish(asked, content)
 
     return checked
 

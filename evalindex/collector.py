@@ -39,6 +39,8 @@ class _Holders:
             gc.disable()
 
     def leave(self, holder: paused) -> None:
+        if id(holder) not in self._inside:
+            return
         with self._lock:
             if self._inside == {id(holder)} and self._was_enabled:
                 gc.enable()

@@ -17,7 +17,7 @@ from evalindex.collector import paused
 from evalindex.database.engine import PARSER
 from evalindex.decode import check_identity
 from evalindex.errors import CorruptMember, EvalIndexError, UnsupportedMember
-from evalindex.fetch import fetch
+from evalindex.fetch import fetch, fetch_one
 from evalindex.headers import read_header
 from evalindex.names import CHUNKED_SUFFIX, HEADER, chunked_name, parse_sample_name, sample_name
 from evalindex.records import (
@@ -66,7 +66,7 @@ def read_contents(
 
 
 def _read(file: LogFile, member: Member) -> bytes:
-    ((_, data),) = fetch(file, [member])
+    data = fetch_one(file, member)
     if isinstance(data, bytes):
         return data
     raise _naming(member, data)

@@ -12,7 +12,7 @@ from evalindex.errors import NotAnEvalLog
 from evalindex.zip import TAIL, Directory, find_end, parse_directory
 
 if TYPE_CHECKING:
-    from evalindex.database.queries import IndexedLog
+    from evalindex.database.queries import IndexedLog, IndexedVersion
     from evalindex.model import Version
     from evalindex.stores import LogFile
 
@@ -77,7 +77,7 @@ def prove(proof: Proof, file: LogFile) -> Proof | None:
     return proof._replace(version=file.version if file.settled else None)
 
 
-def stored_proof(row: IndexedLog) -> Proof | None:
+def stored_proof(row: IndexedLog | IndexedVersion) -> Proof | None:
     """The proof that the index has of a log; None if the log was unreadable when it was built."""
     if row.size is None or row.directory_offset is None or row.digest is None:
         return None

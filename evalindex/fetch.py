@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from evalindex.spans import Span
     from evalindex.stores import LogFile
 
-    Fetched = tuple[Member, bytes | CorruptMember | UnsupportedMember]
+    Content = bytes | CorruptMember | UnsupportedMember
+    Fetched = tuple[Member, Content]
 
 
 class Threads(Protocol):
@@ -54,6 +55,15 @@ def fetch(
                 return
     for span in planned:
         yield from _read(file, span)
+
+
+def fetch_one(file: LogFile, member: Member) -> Content:
+    """The same for one member, which is the case of many logs with one wanted sample each."""
+    data = memoryview(file.read(*spans.extent(member, file.size)))
+    try:
+        return _unpack(member, data, file)
+    except (CorruptMember, UnsupportedMember) as error:
+        return error
 
 
 def _read_in_threads(file: LogFile, planned: list[Span], threads: int) -> Iterator[Fetched]:

@@ -132,12 +132,12 @@ class Healer:
         return log.known
 
     def _proof(self, known: Known, file: LogFile) -> Proof | None:
-        size = known.proof.size - known.proof.directory_offset
-        if known.proof.version is not None and known.proof.version == file.version:
-            self.meter.directory_saved(size)
+        proof = prove(known.proof, file)
+        if proof is known.proof:
+            self.meter.directory_saved(proof.size - proof.directory_offset)
         else:
             self.meter.directory_read()
-        return prove(known.proof, file)
+        return proof
 
     def prove_absence(self, log: LogInCall, file: LogFile) -> Known:
         """What is known of the open log, not by rows of the index alone: they prove, by the CRC-32

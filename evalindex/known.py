@@ -18,7 +18,7 @@ from evalindex.names import chunked_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from evalindex.database.queries import IndexedLog, IndexReader
+    from evalindex.database.queries import IndexedLog, IndexedVersion, IndexReader
     from evalindex.model import Member, Version
     from evalindex.place import Spot
 
@@ -26,7 +26,6 @@ _HEALED_LIMIT = 64 * 2**20  # bytes of memory (law 4)
 _ROW_SIZE = 250  # bytes of memory that a row of a directory takes beside its name
 _NEIGHBOURS = 500
 _VERSIONS = 100_000
-_NO_MEMBER = ("",)  # asks for the log alone
 
 
 #: A log, and the names of the members that are wanted of it; None is all of them.
@@ -102,17 +101,17 @@ class KnownLogs:
             if spot.root_id is None:
                 continue
             if wanted is None:
-                answer = self._reader.members(spot.root_id, spot.path)
-                found[n] = None if answer is None else self._known(*answer)
+                all_of_it = self._reader.members(spot.root_id, spot.path)
+                found[n] = None if all_of_it is None else self._known(*all_of_it)
             else:
-                some[n] = (spot.root_id, spot.path, wanted or _NO_MEMBER)
+                some[n] = (spot.root_id, spot.path, wanted)
         if some:
-            answers = self._reader.find(some.values(), chunked_name)
+            answers = self._reader.find(list(some.values()), chunked_name)
             for n, answer in zip(some, answers, strict=True):
                 found[n] = None if answer is None else self._known(*answer)
         return found
 
-    def _known(self, row: IndexedLog, members: dict[str, Member]) -> Known | None:
+    def _known(self, row: IndexedLog | IndexedVersion, members: dict[str, Member]) -> Known | None:
         proof, reader = stored_proof(row), self._reader
         if proof is None or reader is None:
             return None

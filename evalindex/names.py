@@ -102,6 +102,8 @@ def checked_epoch(epoch: Any) -> int:
 
 
 def _checked_int(value: Any, rule: str) -> int:
+    if type(value) is int and value.bit_length() <= _LONGEST_INT:
+        return value
     # Older numpys let their bool pass for an index, with a warning.
     if not isinstance(value, (bool, float)) and type(value).__name__ not in ("bool", "bool_"):
         try:

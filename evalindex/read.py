@@ -16,11 +16,11 @@ from evalindex import names
 from evalindex.budget import Account, Budget
 from evalindex.collector import paused
 from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound
-from evalindex.fetch import fetch
+from evalindex.fetch import fetch, fetch_one
 from evalindex.heal import Healer, LogInCall, absence, last_word, may_pass
 from evalindex.locations import is_url
 from evalindex.model import Member, SampleKey
-from evalindex.request import Content, Request, content_of, held, members_of
+from evalindex.request import Content, Request, content_of, held, is_chunked, members_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -52,7 +52,7 @@ def read(
     """The answer to each request, in order: what `finish` makes of the checked bytes, or the
     error in its place.
 
-    `finish` raises `CorruptMember` for bytes that are not the sample; its other errors stand.
+    `finish` runs with the collector as it is; it raises `CorruptMember` for bytes that are not the sample; its other errors stand.
     `max_bytes` and `threads` bound this call within the budget. Unless `ordered`, the requests of
     a window are taken log by log. With `all_misses` a `SampleNotFound` names every miss known so
     far.
@@ -139,8 +139,7 @@ class _Window:
                 yield request, request.error
                 continue
             log = self._logs[request.spot]
-            with paused():
-                answer = self._answer(position, request, log, finish)
+            answer = self._answer(position, request, log, finish)
             self._account.release(position)
             log.left -= 1
             if not log.left:
@@ -152,7 +151,8 @@ class _Window:
     ) -> T | EvalIndexError:
         while True:
             if position not in self._ready:
-                self._fetch(position)
+                with paused():
+                    self._fetch(position)
             result = self._ready.pop(position)
             if not isinstance(result, EvalIndexError):
                 try:
@@ -241,10 +241,11 @@ class _Window:
             with self._healer.open(log, pinned=True) as file:
                 expected = log.known
                 known = self._healer.prove(log, file)
-                if self._find_missing(log, known):
+                if known is not expected:
+                    wanted = self._wanted_now(known, wanted, head)
+                if self._may_miss(log, wanted) and self._find_missing(log, known):
                     known = self._healer.prove_absence(log, file)
                     self._find_missing(log, known)
-                if known is not expected:
                     wanted = self._wanted_now(known, wanted, head)
                 self._read_members(log, known, file, wanted)
         except EvalIndexError as error:
@@ -268,7 +269,11 @@ class _Window:
         self, log: _Log, known: Known, file: LogFile, wanted: dict[int, Sequence[Member]]
     ) -> None:
         distinct = {member: None for members in wanted.values() for member in members}
-        found = dict(fetch(file, distinct, self._threads))
+        if len(distinct) == 1:
+            (member,) = distinct
+            found = {member: fetch_one(file, member)}
+        else:
+            found = dict(fetch(file, distinct, self._threads))
         for position, members in wanted.items():
             request = self._requests[position]
             content: Content | EvalIndexError
@@ -282,6 +287,16 @@ class _Window:
                 content.log = content.log or log.spot.location
             self._ready[position] = content
         log.final = log.final and file.at_rest()
+
+    def _may_miss(self, log: _Log, wanted: dict[int, Sequence[Member]]) -> bool:
+        """Whether it has to be asked which samples these rows do not have: they were found wanting
+        before, or do not have each of these as a single member."""
+        if log.judged is not None:
+            return True
+        for position, members in wanted.items():
+            if not members or is_chunked(self._requests[position], members):
+                return True
+        return False
 
     def _find_missing(self, log: _Log, known: Known) -> bool:
         """Find which of this window's samples these rows do not have. Whether they prove too

@@ -95,4 +95,7 @@ def content_of(
 
 def held(members: Iterable[Member]) -> int:
     """Bytes that members take while they are read; what claims to shrink may not."""
-    return sum([max(member.compressed_size, member.uncompressed_size) for member in members])
+    size = 0
+    for member in members:
+        size += max(member.compressed_size, member.uncompressed_size)
+    return size

@@ -42,9 +42,6 @@ def plan(members: Iterable[Member], size: int, *, gap: int, limit: int) -> list[
     span stays within `limit` bytes; a member larger than that has a span of its own. Members may
     overlap, or lie outside the log; every one is in exactly one span.
     """
-    members = list(members)
-    if len(members) == 1:
-        return [Span(*extent(members[0], size), tuple(members))]
     spans: list[Span] = []
     group: list[Member] = []
     start = stop = 0

@@ -31,22 +31,16 @@ _NoneType = type(None)
 LOG_WIDTH = 9
 _PROOF_TYPES = {(int, int, bytes), (_NoneType, _NoneType, _NoneType)}
 
-# Keeps the order of the names and reports those that are absent; 2 us a name. The names are
-# strings in every case.
-_FIND = f"""
-SELECT {LOG_COLUMNS},
+# [[root_id, path, [name, ...]], ...]: one statement for many logs takes half the time of one for
+# each. A log without names has one row. The names are strings in every case.
+_FIND = """
+SELECT q.key, l.log_id, l.version, l.size, l.directory_offset, l.digest,
   n.value, m.flags, m.method, m.crc32, m.compressed_size, m.uncompressed_size, m.header_offset
-FROM log AS l CROSS JOIN json_each(?) AS n
+FROM json_each(?) AS q
+CROSS JOIN log AS l
+  ON l.root_id = json_extract(q.value, '$[0]') AND l.path = json_extract(q.value, '$[1]')
+LEFT JOIN json_each(q.value, '$[2]') AS n
 LEFT JOIN member AS m ON m.log_id = l.log_id AND m.name = n.value
-WHERE l.root_id = ? AND l.path = ?
-"""
-
-# The same for one name, in half the time.
-_FIND_ONE = f"""
-SELECT {LOG_COLUMNS},
-  ?, m.flags, m.method, m.crc32, m.compressed_size, m.uncompressed_size, m.header_offset
-FROM log AS l LEFT JOIN member AS m ON m.log_id = l.log_id AND m.name = ?
-WHERE l.root_id = ? AND l.path = ?
 """
 
 _NEIGHBOURS = """
@@ -120,6 +114,16 @@ class IndexedLog(NamedTuple):
     directory_offset: int | None
     digest: bytes | None
     samples: int
+
+
+class IndexedVersion(NamedTuple):
+    """What a version of a log is known by."""
+
+    log_id: int
+    version: Version | None
+    size: int | None
+    directory_offset: int | None
+    digest: bytes | None
 
 
 class IndexReader:
@@ -211,17 +215,30 @@ class IndexReader:
 
     def find(
         self,
-        questions: Iterable[tuple[int, str, Sequence[str]]],
+        questions: Sequence[tuple[int, str, Sequence[str]]],
         otherwise: Callable[[str], str],
-    ) -> list[tuple[IndexedLog, dict[str, Member]] | None]:
+    ) -> list[tuple[IndexedVersion, dict[str, Member]] | None]:
         """For each root, path and wanted members: the log and those of the members that it has;
         None if the log is not indexed. All as of one moment.
 
-        For a member that a log does not have, the one that `otherwise` names is looked up too.
-        There must be at least one name a log, and none with a NUL or a lone surrogate.
+        For a member that a log does not have, the one that `otherwise` names is looked up too. No
+        name may have a NUL or a lone surrogate.
         """
         with self._transaction() as connection:
-            return [_find(connection, *question, otherwise) for question in questions]
+            found = _find(connection, questions)
+            places, missed = [], []
+            for place, (question, answer) in enumerate(zip(questions, found, strict=True)):
+                if answer is not None and len(answer[1]) < len(question[2]):
+                    root_id, path, wanted = question
+                    names = [otherwise(name) for name in wanted if name not in answer[1]]
+                    places.append(place)
+                    missed.append((root_id, path, names))
+            if missed:
+                for place, second in zip(places, _find(connection, missed), strict=True):
+                    first = found[place]
+                    if first is not None and second is not None:
+                        first[1].update(second[1])
+        return found
 
     def neighbours(self, log_id: int, name: str, count: int) -> list[str]:
         """Up to `count` names of members on each side of where a name is or would be."""
@@ -258,10 +275,14 @@ class IndexReader:
 
 def indexed_log(row: tuple[Any, ...]) -> IndexedLog:
     found = IndexedLog(*row)
-    proof = (type(found.size), type(found.directory_offset), type(found.digest))
-    if proof not in _PROOF_TYPES or not isinstance(found.version, (str, _NoneType)):
-        raise sqlite3.DatabaseError("a log's row is not as it should be")
+    _check_types(found)
     return found
+
+
+def _check_types(log: IndexedLog | IndexedVersion) -> None:
+    proof = (type(log.size), type(log.directory_offset), type(log.digest))
+    if proof not in _PROOF_TYPES or not isinstance(log.version, (str, _NoneType)):
+        raise sqlite3.DatabaseError("a log's row is not as it should be")
 
 
 def _member(row: tuple[Any, ...]) -> Member:
@@ -271,26 +292,18 @@ def _member(row: tuple[Any, ...]) -> Member:
 
 
 def _find(
-    connection: sqlite3.Connection,
-    root_id: int,
-    path: str,
-    wanted: Sequence[str],
-    otherwise: Callable[[str], str],
-) -> tuple[IndexedLog, dict[str, Member]] | None:
-    if len(wanted) == 1:
-        found = connection.execute(_FIND_ONE, (*wanted, *wanted, root_id, path))
-    else:
-        found = connection.execute(_FIND, (json.dumps(wanted), root_id, path))
-    rows = found.fetchall()
-    missed = [otherwise(row[LOG_WIDTH]) for row in rows if row[LOG_WIDTH + 1] is None]
-    if missed:
-        rows += connection.execute(_FIND, (json.dumps(missed), root_id, path))
-    if not rows:
-        return None
-    members = {
-        row[LOG_WIDTH]: _member(row[LOG_WIDTH:]) for row in rows if row[LOG_WIDTH + 1] is not None
-    }
-    return indexed_log(rows[0][:LOG_WIDTH]), members
+    connection: sqlite3.Connection, questions: Sequence[tuple[int, str, Sequence[str]]]
+) -> list[tuple[IndexedVersion, dict[str, Member]] | None]:
+    found: list[tuple[IndexedVersion, dict[str, Member]] | None] = [None] * len(questions)
+    for row in connection.execute(_FIND, (json.dumps(questions),)):
+        answer = found[row[0]]
+        if answer is None:
+            log = IndexedVersion(*row[1:6])
+            _check_types(log)
+            answer = found[row[0]] = log, {}
+        if row[7] is not None:
+            answer[1][row[6]] = _member(row[6:])
+    return found
 
 
 def _after_fork() -> None:

@@ -119,10 +119,10 @@ class Meter:
         with self._lock:
             return Stats(*self._counts)
 
-    def request(self, size: int) -> None:
-        """One request or read gave so many bytes."""
+    def requests(self, count: int, size: int) -> None:
+        """So many requests or reads gave so many bytes together."""
         with self._lock:
-            self._counts[0] += 1
+            self._counts[0] += count
             self._counts[1] += size
 
     def listing(self) -> None:

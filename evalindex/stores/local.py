@@ -45,6 +45,7 @@ class LocalFile:
         """Raise `LogNotFound`, or `LogUnreadable` for what is no readable file."""
         self._path = path
         self._meter = meter or Meter()
+        self._reads = self._read = 0
         self._seen = time.time_ns()
         try:
             self._descriptor = os.open(path, _OPEN_FLAGS)
@@ -62,11 +63,11 @@ class LocalFile:
         self.size = status.st_size
         self.version: Version | None = stat_version(status)
         self.modified = status.st_mtime_ns
-        self._changed = max(status.st_mtime_ns, status.st_ctime_ns)
+        self._changed = status.st_ctime_ns
 
     @property
     def settled(self) -> bool:
-        return self._seen - self._changed >= SETTLED_NS
+        return self._seen - max(self.modified, self._changed) >= SETTLED_NS
 
     def read(self, start: int, stop: int) -> bytes:
         parts: list[bytes] = []
@@ -86,7 +87,8 @@ class LocalFile:
                 break
             parts.append(part)
             start += len(part)
-            self._meter.request(len(part))
+            self._reads += 1
+            self._read += len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def confirm(self) -> None:
@@ -112,6 +114,7 @@ class LocalFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+            self._meter.requests(self._reads, self._read)
 
     __del__ = close
 

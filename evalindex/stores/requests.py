@@ -100,7 +100,7 @@ class Requests:
             start, stop = result.range
             meta = result.meta
             data = result.bytes().to_bytes()
-        self._meter.request(len(data))
+        self._meter.requests(1, len(data))
         if len(data) != stop - start:  # compressed, though nobody asked for that
             raise bad_answer(self._location, f"bytes {start}-{stop}", f"{len(data)} bytes")
         return Answer(data, start, int(meta["size"]), _etag(meta), _modified(meta))
@@ -111,7 +111,7 @@ class Requests:
 
         with _naming_errors(self._location):
             meta = obstore.head(self.bucket.store, self.key)
-        self._meter.request(0)
+        self._meter.requests(1, 0)
         return Object(self.key, int(meta["size"]), _etag(meta), _modified(meta))
 
     def list(self) -> Iterator[Object]:
