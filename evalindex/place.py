@@ -97,7 +97,7 @@ class Places:
         self._base = base
         self._log = log
         self._roots = [] if reader is None else roots_of(reader)
-        self._folders: dict[str, str] = {}
+        self._folders: dict[str, Spot] = {}
 
     def scope(self, where: LogLike | None) -> Scope:
         """The folder or log that a question is about; None is all that was opened."""
@@ -155,11 +155,18 @@ class Places:
     def _spot(self, path: str) -> Spot:
         if is_url(path):
             return _spot_below(path, self._roots)
-        folder, name = os.path.split(path)
-        if folder not in self._folders:
-            self._folders[folder] = os.path.join(os.path.realpath(folder), "")
-        location = os.path.realpath(path) if name in _NO_NAMES else self._folders[folder] + name
-        spot = _spot_below(location, self._roots)
+        cut = path.rfind(os.sep) + 1
+        folder, name = path[:cut], path[cut:]
+        if name in _NO_NAMES:
+            return _spot_below(os.path.realpath(path), self._roots)
+        # All logs of a folder lie below the same root: there may be thousands.
+        known = self._folders.get(folder)
+        if known is None:
+            known = self._folders[folder] = self._folder(folder)
+        location = known.location + name
+        spot = Spot(location, known.root_id, known.path + name)
+        if spot.root_id is not None and not is_text(name):
+            spot = Spot(location, None, location)
         # A link to a log that is indexed under its own name. One that leads out of the root is
         # indexed under the link's name, for there is no other.
         if os.path.islink(location):
@@ -167,6 +174,12 @@ class Places:
             if target.root_id is not None or spot.root_id is None:
                 return target
         return spot
+
+    def _folder(self, folder: str) -> Spot:
+        """What the spots of all logs in a folder begin with."""
+        location = os.path.join(os.path.realpath(folder), "")
+        any_log = _spot_below(location + "x", self._roots)
+        return Spot(location, any_log.root_id, any_log.path[:-1])
 
     def _exists(self, spot: Spot) -> bool:
         if not is_url(spot.location) and os.path.lexists(spot.location):
