@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
     Key = tuple[str, int]
 
-_START = "_journal/start.json"
+#: The members that tell what a log is, the better one first.
+HEADERS = (HEADER, "_journal/start.json")
 _SUMMARIES = "summaries.json"
 _JOURNAL = re.compile(r"_journal/summaries/([0-9]{1,18})\.json", re.ASCII)
 _FIRST_WITH_ERRORS = (0, 3, 46)  # the first release whose summaries tell errors
@@ -54,7 +55,7 @@ def read_contents(
 ) -> Contents:
     """Read what a log says of itself. Raises `CorruptMember` or `UnsupportedMember`, which name the
     member."""
-    start = members.get(HEADER) or members.get(_START)
+    start = next(filter(None, map(members.get, HEADERS)), None)
     header, metrics = Header(), []
     if start is not None:
         header, metrics = _parsed(read_header, start, _read(file, start))

@@ -194,7 +194,7 @@ class Asker:
     @contextmanager
     def question(self) -> Iterator[Question]:
         """A question that is closed if it comes to nothing."""
-        question = Question(self._reader.path)
+        question = Question(self._reader)
         try:
             yield question
         except BaseException:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -22,9 +23,8 @@ CHUNKED_SUFFIX = "/sample.json"
 
 # A canonical epoch only: a name that does not give itself back is no sample. 18 digits always
 # fit the signed 64-bit integer that the index stores.
-_SAMPLE = re.compile(
-    r"samples/(.*)_epoch_(0|-?[1-9][0-9]{0,17})(\.json|/sample\.json)", re.DOTALL | re.ASCII
-)
+_EPOCH = "_epoch_"
+_EPOCH_AND_SHAPE = re.compile(r"(0|-?[1-9][0-9]{0,17})(\.json|/sample\.json)", re.ASCII)
 _PART = re.compile(
     r"(sample|metadata|skeleton|events/stats|events/uuids"
     r"|(messages|events|calls|attachments)/(0|[1-9][0-9]{0,17}))\.json",
@@ -46,17 +46,24 @@ class SampleName(NamedTuple):
 
 def parse_sample_name(name: str) -> SampleName | None:
     """The sample that a member holds (or heads, if chunked); None if it is something else."""
-    match = _SAMPLE.fullmatch(name)
-    if match is None:
-        return None
-    id, epoch, suffix = match.groups()
-    return SampleName(id, int(epoch), suffix == CHUNKED_SUFFIX)
+    start, _, end = name.rpartition(_EPOCH)
+    found = _epoch_and_shape(end) if start.startswith(_PREFIX) else None
+    return None if found is None else SampleName(start[len(_PREFIX) :], *found)
 
 
 def sample_epoch(name: str) -> int | None:
     """The epoch of the sample that a member holds or heads; None if it is something else."""
-    match = _SAMPLE.fullmatch(name)
-    return None if match is None else int(match[2])
+    start, _, end = name.rpartition(_EPOCH)
+    found = _epoch_and_shape(end) if start.startswith(_PREFIX) else None
+    return None if found is None else found[0]
+
+
+@lru_cache(maxsize=1000)  # millions of names end in a few ways
+def _epoch_and_shape(end: str) -> tuple[int, bool] | None:
+    """What stands behind the last `_epoch_` of a sample's name: the epoch, and whether the sample
+    is chunked."""
+    match = _EPOCH_AND_SHAPE.fullmatch(end)
+    return None if match is None else (int(match[1]), match[2] == CHUNKED_SUFFIX)
 
 
 def sample_name(id: str, epoch: int) -> str:

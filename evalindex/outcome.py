@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from evalindex import directory, records
-from evalindex.contents import read_contents
+from evalindex.collector import paused
+from evalindex.contents import HEADERS, read_contents
 from evalindex.database.writes import LogFacts
 from evalindex.errors import (
     CorruptMember,
@@ -101,7 +102,8 @@ class LogReader:
             try:
                 with open_log(location, size=size, meter=self._meter) as file:
                     try:
-                        return self._outcome(path, row, file)
+                        with paused():
+                            return self._outcome(path, row, file)
                     except (NotAnEvalLog, _Incomplete) as error:
                         # An edit in place leaves no end record for a moment.
                         if pause is None or file.at_rest():
@@ -147,7 +149,8 @@ class LogReader:
     ) -> tuple[Contents | None, EvalIndexError | None]:
         """What the log says of itself; its samples can be read even if that cannot be."""
         known = None if self._full else self._known.get(path)
-        members = {member.name: member for member in found.members()}
+        wanted = found.members() if self._summaries else filter(None, map(found.member, HEADERS))
+        members = {member.name: member for member in wanted}
         try:
             return read_contents(file, members, summaries=self._summaries, known=known), None
         except (CorruptMember, UnsupportedMember) as error:

@@ -52,7 +52,7 @@ def read(
     """The answer to each request, in order: what `finish` makes of the checked bytes, or the
     error in its place.
 
-    `finish` runs with the collector as it is; it raises `CorruptMember` for bytes that are not the sample; its other errors stand.
+    `finish` raises `CorruptMember` for bytes that are not the sample; its other errors stand.
     `max_bytes` and `threads` bound this call within the budget. Unless `ordered`, the requests of
     a window are taken log by log. With `all_misses` a `SampleNotFound` names every miss known so
     far.

@@ -16,7 +16,8 @@ from inspect_ai.log import list_eval_logs
 from inspect_ai.log._file import without_merged_shards
 
 import evalindex
-from evalindex.database import migrate
+from evalindex.database import migrate, queries
+from evalindex.database.queries import IndexReader
 from evalindex.database.questions import Question
 from tests.builders import (
     as_nobody,
@@ -428,8 +429,8 @@ def test_an_index_that_replaces_another_during_a_question_gives_no_old_rows(
     """Ids start anew in a new file: that they are equal says nothing."""
     genuine = Question.__init__
 
-    def replaced(self: Question, path: str) -> None:
-        genuine(self, path)
+    def replaced(self: Question, reader: IndexReader) -> None:
+        genuine(self, reader)
         (root / "evalindex.db").unlink()
         log_of(root / "a.eval", ids, task="other")
         in_fork(lambda: evalindex.build(root).indexed)
@@ -439,6 +440,71 @@ def test_an_index_that_replaces_another_during_a_question_gives_no_old_rows(
         monkeypatch.setattr(Question, "__init__", replaced)
         rows = list(index.find(root / "a.eval"))
     assert [(row.id, row.task) for row in rows] == [(id, "other") for id in ids]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Each opening of an index for reading."""
+    genuine, seen = queries.open_for_reading, []
+
+    def noted(path: str) -> sqlite3.Connection:
+        seen.append(path)
+        return genuine(path)
+
+    monkeypatch.setattr(queries, "open_for_reading", noted)
+    return seen
+
+
+def test_questions_use_a_connection_again(root: Path, opened: list[str]) -> None:
+    with evalindex.open(root) as index:
+        opened.clear()
+        for id in (1, 2, 3, 99, 1):
+            expected = [] if id == 99 else [(str(root / "a.eval"), id)]
+            assert [(row.log, row.id) for row in index.find(root / "a.eval", id=id)] == expected
+        assert len(opened) == 1
+        log_of(root / "a.eval", [7, 8])  # its rows are in temporary tables then
+        for id in (7, 1, 8):
+            assert index.find(root / "a.eval", id=id).total == (id != 1)
+        assert index.incomplete(root / "a.eval").total == 0
+        assert {row.id for row in index.find(root / "a.eval")} == {7, 8}
+        assert len(opened) == 1
+
+
+def test_answers_that_are_half_taken_do_not_disturb_each_other(
+    root: Path, opened: list[str]
+) -> None:
+    with evalindex.open(root) as index:
+        opened.clear()
+        every = [(row.log, row.id) for row in index.find()]
+        first, second = index.find(), index.find()
+        taken = [next(first), next(second), next(first)]
+        assert [(row.log, row.id) for row in taken] == [every[0], every[0], every[1]]
+        del first
+        assert [(row.log, row.id) for row in index.find()] == every
+        assert [(row.log, row.id) for row in second] == every[1:]
+        second.close()
+        assert [(row.log, row.id) for row in index.find()] == every
+        third = index.find()
+    assert [(row.log, row.id) for row in third] == every  # it has what it found
+    with pytest.raises(evalindex.IndexClosed):
+        index.find()
+
+
+def test_a_forked_child_asks_on_a_connection_of_its_own(root: Path, opened: list[str]) -> None:
+    with evalindex.open(root) as index:
+        every = [(row.log, row.id) for row in index.find()]
+        half_taken = index.find()
+        next(half_taken)
+
+        def ask() -> list[tuple[str, str | int]]:
+            half_taken.close()
+            opened.clear()
+            rows = [(row.log, row.id) for row in index.find()]
+            assert len(opened) == 2  # the index's, and the question's
+            return rows
+
+        assert in_fork(ask) == every
+        assert [(row.log, row.id) for row in half_taken] == every[1:]
 
 
 def test_a_link_in_the_place_of_a_log_is_an_alias(root: Path) -> None:

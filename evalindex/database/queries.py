@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 import threading
+from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
@@ -15,7 +16,7 @@ from evalindex.errors import IndexClosed
 from evalindex.model import Member, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from evalindex.records import Contents
 
@@ -29,6 +30,7 @@ LOGS = f"SELECT {LOG_COLUMNS} FROM log AS l WHERE l.root_id = ?"
 _LOG = f"{LOGS} AND l.path = ?"
 _NoneType = type(None)
 LOG_WIDTH = 9
+_MOST_IDLE = 2
 _PROOF_TYPES = {(int, int, bytes), (_NoneType, _NoneType, _NoneType)}
 
 # [[root_id, path, [name, ...]], ...]: one statement for many logs takes half the time of one for
@@ -126,6 +128,14 @@ class IndexedVersion(NamedTuple):
     digest: bytes | None
 
 
+class Lent(NamedTuple):
+    """A connection, the file that it was opened on, and how many forks lay behind the process."""
+
+    connection: sqlite3.Connection
+    identity: tuple[int, int] | None
+    forks: int
+
+
 class IndexReader:
     """An index open for reading. Safe to share between threads; opens itself again after a fork,
     and when a builder has put a new file in the place of the old one."""
@@ -136,6 +146,8 @@ class IndexReader:
         self.origin = origin or path
         self._lock = threading.Lock()
         self._closed = False
+        self._idle: deque[Lent] = deque()
+        self._forks = 0
         self._connection: sqlite3.Connection | None = self._open()
         _readers.add(self)
 
@@ -172,13 +184,44 @@ class IndexReader:
             self._closed = True
             if self._connection is not None:
                 self._connection.close()
+        while self._idle:
+            self._idle.pop().connection.close()
 
     def after_fork(self) -> None:
-        """Forget what belongs to the parent: its connection, and a lock that it may have held."""
+        """Forget what belongs to the parent: its connections, and a lock that it may have held."""
         if self._connection is not None:
             _inherited.append(self._connection)
         self._connection = None
+        _inherited.extend(lent.connection for lent in self._idle)
+        self._idle.clear()
+        self._forks += 1
         self._lock = threading.Lock()
+
+    # A question has a connection of its own, on which rows wait until they are taken. To open one
+    # costs more than most questions. Answers are let go of by the garbage collector too, which may
+    # run while this thread holds the lock: so there is none here.
+
+    def lend(self) -> Lent:
+        """A connection for one question alone, to be given back."""
+        identity = _identity(self.path)
+        while not self._closed:
+            try:
+                lent = self._idle.pop()
+            except IndexError:
+                return Lent(open_for_reading(self.path), identity, self._forks)
+            if lent.identity == identity:
+                return lent
+            lent.connection.close()
+        raise IndexClosed("the index was closed", log=self.path)
+
+    def take_back(self, lent: Lent, *, clean: bool) -> None:
+        """`clean` says that the connection is as it was lent."""
+        if lent.forks != self._forks:
+            _inherited.append(lent.connection)
+        elif clean and not self._closed and len(self._idle) < _MOST_IDLE:
+            self._idle.append(lent)
+        else:
+            lent.connection.close()
 
     def facts(self) -> dict[str, int]:
         """Numbers about the index itself: schema, parser, bytes, logs, samples, members."""

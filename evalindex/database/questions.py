@@ -18,7 +18,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evalindex.database.engine import naming_errors, open_for_reading
+from evalindex.database.engine import naming_errors
 from evalindex.database.queries import LOG_COLUMNS, LOG_WIDTH, IndexedLog, indexed_log
 from evalindex.database.rows import SAMPLE_COLUMNS, add_samples
 from evalindex.errors import IndexOutdated
@@ -26,6 +26,7 @@ from evalindex.names import can_exist
 from evalindex.records import Header, Metric, ScoreValue
 
 if TYPE_CHECKING:
+    from evalindex.database.queries import IndexReader, Lent
     from evalindex.records import Summaries
 
 _SCHEMA = 2  # the first that has these tables
@@ -51,6 +52,8 @@ _THERE = "SELECT count(*) FROM log WHERE log_id IN (SELECT value FROM json_each(
 _INTEGER = SAMPLE_COLUMNS.index("integer")
 _FOUND = f"a.rank, a.age, s.summaries_id, {', '.join(f's.{name}' for name in SAMPLE_COLUMNS)}"
 _SCHEMAS = ("main", "temp")
+_TEMPORARY = "SELECT name FROM temp.sqlite_master WHERE type = 'table'"
+_MOST_IDLE_PAGES = 256  # of temporary tables, behind a connection that waits for the next question
 
 
 class Brief(NamedTuple):
@@ -136,9 +139,11 @@ class Standing(NamedTuple):
 class Question:
     """One question to an index. Close it when its answer has been taken."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._connection = open_for_reading(path)
+    def __init__(self, reader: IndexReader) -> None:
+        self.path = reader.path
+        self._reader = reader
+        self._lent: Lent | None = reader.lend()
+        self._connection = self._lent.connection
         self._added = 0
         with self._named():
             (schema,) = self._connection.execute("PRAGMA user_version").fetchone()
@@ -146,12 +151,28 @@ class Question:
             self.close()
             raise IndexOutdated(
                 "the index is from before headers and samples were indexed",
-                log=path,
+                log=self.path,
                 hint="run `evalindex build` to bring it up to date",
             )
 
     def close(self) -> None:
-        self._connection.close()
+        lent, self._lent = self._lent, None
+        if lent is not None:
+            self._reader.take_back(lent, clean=self._clear())
+
+    def _clear(self) -> bool:
+        """Whether the connection could be made as it was, and takes little room: not while somebody
+        still reads rows."""
+        execute = self._connection.execute
+        try:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            (pages,) = execute("PRAGMA temp.page_count").fetchone()
+            for (table,) in execute(_TEMPORARY).fetchall():
+                execute(f"DROP TABLE temp.{table}")
+        except sqlite3.Error:
+            return False
+        return bool(pages <= _MOST_IDLE_PAGES)
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -241,7 +241,8 @@ class IndexWriter:
             log_id, summaries_id = connection.execute(_IDS, (root_id, path)).fetchone() or (0, None)
             if kept is not None and kept != summaries_id:
                 return False
-            _drop(connection, log_id, None if kept is not None else summaries_id)
+            if log_id:
+                _drop(connection, log_id, None if kept is not None else summaries_id)
             new_id = connection.execute(_ADD_LOG, (root_id, path, *facts)).lastrowid
             connection.executemany(_ADD_MEMBER, ((new_id, *row) for row in members))
             if contents is not None:
