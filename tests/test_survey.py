@@ -16,7 +16,8 @@ from inspect_ai.log import list_eval_logs
 from inspect_ai.log._file import without_merged_shards
 
 import evalindex
-from evalindex.database import migrate, queries
+from evalindex.database import migrate
+from evalindex.database.engine import open_for_reading
 from evalindex.database.queries import IndexReader
 from evalindex.database.questions import Question
 from tests.builders import (
@@ -445,13 +446,13 @@ def test_an_index_that_replaces_another_during_a_question_gives_no_old_rows(
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Each opening of an index for reading."""
-    genuine, seen = queries.open_for_reading, []
+    seen: list[str] = []
 
     def noted(path: str) -> sqlite3.Connection:
         seen.append(path)
-        return genuine(path)
+        return open_for_reading(path)
 
-    monkeypatch.setattr(queries, "open_for_reading", noted)
+    monkeypatch.setattr("evalindex.database.queries.open_for_reading", noted)
     return seen
 
 

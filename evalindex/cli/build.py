@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 @click.option("--full", is_flag=True, help="Read every log again; make a damaged index anew.")
 @click.option("--strict", is_flag=True, help="Exit with 1 if any log is unreadable.")
 @click.option("--forget", is_flag=True, help="Forget a root that is empty or gone.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Read N logs at a time.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Read N logs at a time, as for cold or distant disks.",
+)
 @click.option("--no-summaries", is_flag=True, help="Keep the index small: no rows of samples.")
 @explain_option
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON document.")
