@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _STORED, _DEFLATE, _ZSTD = 0, 8, 93
 _ENCRYPTED = 0x2041  # bit 0: encrypted, 6: strongly, 13: the directory is masked
 _ONE_SHOT = 4 * 2**20
-# A zstd block of 4 bytes can stand for 128 KiB; deflate stays near 1,000.
-_HIGHEST_RATIO = 2**15
+# In deflate 2 bits can stand for 258 bytes, in zstd a block of 4 bytes for 128 KiB.
+_HIGHEST_RATIO = {_STORED: 1, _DEFLATE: 1_032, _ZSTD: 2**15}
 _local = threading.local()
 
 #: What the decompressors raise.
@@ -65,7 +65,7 @@ def unpack(member: Member, data: bytes | memoryview) -> bytes:
     if len(data) != member.compressed_size:
         raise CorruptMember(f"the log ends inside member {member.name!r}")
     check_supported(member)
-    if member.uncompressed_size > _HIGHEST_RATIO * (len(data) + 1):
+    if member.uncompressed_size > _HIGHEST_RATIO[member.method] * (len(data) + 1):
         raise CorruptMember(
             f"member {member.name!r} cannot have {member.uncompressed_size:,} bytes"
         )
