@@ -443,6 +443,32 @@ def test_an_index_that_replaces_another_during_a_question_gives_no_old_rows(
     assert [(row.id, row.task) for row in rows] == [(id, "other") for id in ids]
 
 
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_sample_that_is_read_by_its_uuid_has_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    """The log is written again after its rows were found: same ids, others' uuids."""
+    genuine, changes = evalindex.Index._with_uuid, [1]
+
+    def replaced(self: evalindex.Index, log: Any, uuid: str) -> evalindex.SampleRow:
+        row = genuine(self, log, uuid)
+        if changes:
+            changes.clear()
+            if elsewhere:
+                (root / "a.eval").rename(root / "moved.eval")
+            log_of(root / "other.eval", [1, 2, 3]).rename(root / "a.eval")
+        return row
+
+    monkeypatch.setattr(evalindex.Index, "_with_uuid", replaced)
+    with evalindex.open(root) as index:
+        if elsewhere:
+            assert index.read(uuid="a-2")["uuid"] == "a-2"
+        else:
+            with pytest.raises(evalindex.SampleNotFound):
+                index.read(uuid="a-2")
+    assert not changes
+
+
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Each opening of an index for reading."""
