@@ -187,3 +187,18 @@ def test_members_behind_4_gib_are_read(tmp_path: Path) -> None:
         assert index.read(log, 1, as_="bytes") == FIRST
         with index.stream(log, 1) as file:
             assert file.read() == FIRST
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_verify_finds_each_lie(tmp_path: Path, lie: str) -> None:
+    entries, *readable = LIES[lie]
+    log = tmp_path / "logs" / "run.eval"
+    log.parent.mkdir()
+    log.write_bytes(archive(entries))
+    settle(log)
+    evalindex.build(log.parent)
+    with evalindex.open(log.parent) as index:
+        findings = index.verify().findings
+    assert {finding.where for finding in findings} == (set() if all(readable) else {str(log)})
+    for finding in findings:
+        assert finding.hint
