@@ -220,3 +220,29 @@ def test_whatever_bytes_are_wrong_no_other_sample_and_no_unnamed_error_comes(roo
         except evalindex.EvalIndexError:
             named += 1
     assert named > 20
+
+
+@pytest.mark.parametrize("value", ["NULL", "'x'", "-1", "1.5", "x'00'"])
+@pytest.mark.parametrize("column", ["flags", "method", "crc32", "compressed_size", "header_offset"])
+def test_rows_of_other_types_than_there_can_be_are_damage(
+    root: Path, column: str, value: str
+) -> None:
+    """SQLite checks types when it writes: a damaged page, or somebody's own index, has any."""
+    change_index(
+        root / "evalindex.db",
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET sql = replace(replace(sql, 'NOT NULL', ''),"
+        " 'WITHOUT ROWID,\n STRICT', 'WITHOUT ROWID') WHERE name = 'member'",
+        "PRAGMA writable_schema = RESET",
+        f"UPDATE member SET {column} = {value}",
+    )
+    right = expected(root)
+    with evalindex.open(root) as index:
+        log = next(iter(index.status().logs)).log
+        with pytest.raises(evalindex.NotAnIndex, match="damaged"):
+            index.member_names(log)
+        if (column, value) == ("flags", "NULL"):  # a row that was lost: the log has it
+            assert read(root) == right
+        else:
+            with pytest.raises(evalindex.NotAnIndex, match="damaged"):
+                read(root)
