@@ -39,6 +39,16 @@ SCHEMA, OLDEST_SCHEMA = 2, 1
 #: readers refuse rows older than `OLDEST_PARSER`, which were wrong.
 PARSER, OLDEST_PARSER = 2, 1
 
+# What has no page of its own is code: a trigger, or a view or virtual table in a table's place.
+_IDENTITY = """
+SELECT application_id, user_version, schema_version, EXISTS (
+  SELECT 1 FROM sqlite_master WHERE NOT rootpage AND (
+    type = 'trigger' OR lower(name) IN ('log', 'header', 'member', 'meta', 'metric', 'migration',
+      'root', 'sample', 'score', 'summaries')
+  )
+)
+FROM pragma_application_id, pragma_user_version, pragma_schema_version
+"""
 _READ_TIMEOUT = 5.0
 _WRITE_TIMEOUT = 60.0
 _LITTLE_SPACE = 2**20
@@ -200,11 +210,10 @@ def _look_at(path: str) -> None:
 def _schema_of(connection: sqlite3.Connection, path: str) -> int:
     """The schema of an index, 0 for a database with nothing in it; others are refused."""
     # One statement, so that a migration cannot come between.
-    application, schema, changes = connection.execute(
-        "SELECT application_id, user_version, schema_version"
-        " FROM pragma_application_id, pragma_user_version, pragma_schema_version"
-    ).fetchone()
+    application, schema, changes, live = connection.execute(_IDENTITY).fetchone()
     if application == APPLICATION_ID:
+        if live:
+            raise damaged(path, "it has triggers, or views in the place of tables")
         return int(schema)
     if application or schema or changes:
         raise NotAnIndex(
@@ -240,10 +249,13 @@ def _too_new(path: str) -> IndexTooNew:
 
 def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
     # `immutable=1` would be faster still, and wrong: rows go missing while a builder adds others.
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         f"file:{quote(os.fsencode(path))}?mode={mode}",
         uri=True,
         timeout=timeout,
         isolation_level=None,  # transactions begin where the code says so
         check_same_thread=False,
     )
+    # What an index from somebody else has in its schema may call no function that does anything.
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection

@@ -222,6 +222,45 @@ def test_whatever_bytes_are_wrong_no_other_sample_and_no_unnamed_error_comes(roo
     assert named > 20
 
 
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        [f"CREATE TRIGGER t AFTER UPDATE ON log BEGIN INSERT INTO score {ENDLESS}; END"],
+        ["DROP TABLE member", f"CREATE VIEW Member AS {ENDLESS}"],
+        ["DROP TABLE header", "CREATE VIRTUAL TABLE header USING rtree(log_id, low, high)"],
+    ],
+)
+def test_an_index_that_brings_code_along_is_refused_and_made_anew(
+    root: Path, live: list[str]
+) -> None:
+    right = expected(root)
+    change_index(root / "evalindex.db", *live)
+    for use in (read, evalindex.build):
+        with pytest.raises(evalindex.NotAnIndex, match=r"triggers.*build --full"):
+            use(root)
+    evalindex.build(root, full=True)
+    assert read(root) == right
+
+
+def test_views_that_somebody_added_for_themselves_are_left_alone(root: Path) -> None:
+    change_index(root / "evalindex.db", "CREATE VIEW mine AS SELECT * FROM log")
+    evalindex.build(root)
+    assert read(root) == expected(root)
+    assert query(root / "evalindex.db", "SELECT path FROM mine")
+
+
+def test_the_schema_of_an_index_may_call_no_function_that_does_anything(root: Path) -> None:
+    for connection in (
+        engine.open_for_reading(str(root / "evalindex.db")),
+        engine.open_for_writing(str(root / "evalindex.db"))[0],
+    ):
+        assert connection.execute("PRAGMA trusted_schema").fetchall() == [(0,)]
+        connection.close()
+
+
 @pytest.mark.parametrize("value", ["NULL", "'x'", "-1", "1.5", "x'00'"])
 @pytest.mark.parametrize("column", ["flags", "method", "crc32", "compressed_size", "header_offset"])
 def test_rows_of_other_types_than_there_can_be_are_damage(
