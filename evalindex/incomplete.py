@@ -7,13 +7,13 @@ ended is. What was planned is each of the dataset's sample ids in each epoch.
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from evalindex.database.engine import from_json
 from evalindex.errors import EvalIndexError
 from evalindex.find import asked
 from evalindex.results import Rows
@@ -145,7 +145,7 @@ class _Task:
             text = ids[rank]
             if text is None:
                 continue
-            planned = json.loads(text)
+            planned = from_json(text, list[str | int])
             for epoch in range(1, log.brief.epochs + 1):
                 for id in planned:
                     self.plan.setdefault((str(id), epoch), id)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from evalindex.database.engine import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,7 +181,7 @@ def _score(number: float | None, text: str | None) -> float | str:
 
 def log_row(log: SurveyedLog, header: Header, metrics: Sequence[Metric]) -> LogRow:
     fields = {name: getattr(header, name) for name in LogRow._fields if hasattr(header, name)}
-    fields["tags"] = tuple(json.loads(header.tags or "[]"))
+    fields["tags"] = from_json(header.tags or "[]", tuple[str, ...])
     for name in ("invalidated", "dataset_shuffled"):
         value = fields[name]
         fields[name] = None if value is None else value == 1

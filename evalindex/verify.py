@@ -16,13 +16,12 @@ from evalindex.model import Member
 from evalindex.names import parse_sample_name
 from evalindex.place import roots_of
 from evalindex.progress import Progress, Silent
+from evalindex.records import log_state
 from evalindex.status import status
 from evalindex.stores.access import open_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from evalindex.database.queries import IndexReader
+    from evalindex.database.queries import IndexedLog, IndexReader
     from evalindex.place import Scope
     from evalindex.records import Contents
     from evalindex.stores import LogFile
@@ -77,9 +76,8 @@ def verify(
                 found = reader.members(root.root_id, row.path)
                 if found is not None:  # else a builder has just replaced or removed it
                     log = _Log(full_path(root.location, row.path))
-                    rows_of_it = found[1].values()
                     contents = reader.contents(found[0].log_id) if has_contents else None
-                    log.check(stored_proof(found[0]), rows_of_it, contents, has_contents, sample)
+                    log.check(*found, contents, has_contents, sample)
                     findings += log.findings
                     members += log.members
                     logs += 1
@@ -99,8 +97,8 @@ class _Log:
 
     def check(
         self,
-        stored: object,
-        rows: Iterable[Member],
+        row: IndexedLog,
+        members: dict[str, Member],
         contents: Contents | None,
         has_contents: bool,
         sample: int | None,
@@ -108,7 +106,7 @@ class _Log:
         try:
             with open_log(self.location) as file:
                 read = read_directory(file)
-                same = self._compare(stored, rows, read)
+                same = self._compare(row, members, read)
                 chosen = read.directory.members()
                 if sample is not None and sample < len(chosen):
                     chosen = random.sample(chosen, sample)
@@ -123,14 +121,18 @@ class _Log:
         except EvalIndexError as error:
             self._find("log", error.reason, error.hint or "restore it from a copy")
 
-    def _compare(self, stored: object, rows: Iterable[Member], read: ReadDirectory) -> bool:
+    def _compare(self, row: IndexedLog, members: dict[str, Member], read: ReadDirectory) -> bool:
         """Whether the rows are those of the log. A version may have changed without harm; size,
         offset and digest may not."""
-        if not isinstance(stored, tuple):
+        found = read.directory
+        stored = stored_proof(row)
+        if stored is None:
             self._find("stale", "it was unreadable when it was indexed and no longer is", _BUILD)
         elif stored[1:] != read.proof[1:]:
             self._find("stale", "it changed since it was indexed; reads heal it", _BUILD)
-        elif {row.name: row for row in rows} != {m.name: m for m in read.directory.members()}:
+        elif members != {member.name: member for member in found.members()} or (
+            (row.state, row.superseded, row.odd) != (log_state(found), found.superseded, found.odd)
+        ):
             self._find("rows", "the index's rows are not those of the log", _BUILD_FULL)
         else:
             return True

@@ -629,8 +629,9 @@ def test_an_answer_that_is_used_up_is_empty(root: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE header SET tags = '{'",
-        "UPDATE header SET sample_ids = '{'",
+        *(f"UPDATE header SET tags = '{text}'" for text in ("{", "7", "[7]")),
+        pytest.param(f"UPDATE header SET tags = '{'[' * 9999}'", id="deep"),
+        *(f"UPDATE header SET sample_ids = '{text}'" for text in ("{", "7", '{"1": 2}', "[1.5]")),
         "UPDATE sample SET id = 'zz' WHERE id = '2'",
     ],
 )

@@ -14,7 +14,7 @@ import sqlite3
 import stat
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from evalindex.errors import (
@@ -31,6 +31,8 @@ from evalindex.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+T = TypeVar("T")
 
 APPLICATION_ID = int.from_bytes(b"evix", "big")
 #: The newest schema that this code knows, and the oldest that it reads as it is.
@@ -141,10 +143,18 @@ def naming_errors(path: str, *, writing: bool = False) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _named(error, path, writing) from error
-    except json.JSONDecodeError as error:
-        raise damaged(path, "JSON in it cannot be parsed") from error
     except UnicodeDecodeError as error:  # of a message that quotes what is in the file
         raise damaged(path, "text in it is no UTF-8") from error
+
+
+def from_json(text: Any, shape: type[T]) -> T:
+    """What is kept as JSON. Raises `sqlite3.DatabaseError` if it is not of that shape."""
+    import msgspec  # not needed by a read
+
+    try:
+        return msgspec.convert(json.loads(text), shape)
+    except (TypeError, ValueError, RecursionError, msgspec.ValidationError) as error:
+        raise sqlite3.DatabaseError("JSON in it is not as it should be") from error
 
 
 def _named(error: sqlite3.Error, path: str, writing: bool) -> EvalIndexError:

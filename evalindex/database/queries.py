@@ -24,12 +24,13 @@ ROOTS = "SELECT root_id, location, built_at FROM root"
 
 # A log's version comes from the same statement as its rows (law 1).
 LOG_COLUMNS = """
-l.log_id, l.path, l.state, l.reason, l.version, l.size, l.directory_offset, l.digest, l.samples
+l.log_id, l.path, l.state, l.reason, l.version, l.size, l.directory_offset, l.digest, l.samples,
+l.superseded, l.odd
 """
 LOGS = f"SELECT {LOG_COLUMNS} FROM log AS l WHERE l.root_id = ?"
 _LOG = f"{LOGS} AND l.path = ?"
 _NoneType = type(None)
-LOG_WIDTH = 9
+LOG_WIDTH = 11
 _MOST_IDLE = 2
 _PROOF_TYPES = {(int, int, bytes), (_NoneType, _NoneType, _NoneType)}
 
@@ -75,6 +76,9 @@ WHERE log_id NOT IN (SELECT log_id FROM log)
 UNION ALL
 SELECT 'log ' || log_id || ' has ' || count(epoch) || ' samples, not ' || samples
 FROM log LEFT JOIN member USING (log_id) GROUP BY log_id HAVING count(epoch) <> samples
+UNION ALL
+SELECT DISTINCT 'epochs of log ' || log_id || ' that are not in the names' FROM member
+WHERE instr(name, '_epoch_' || epoch || '.') = 0
 """,
     # Since schema 2.
     """
@@ -116,6 +120,8 @@ class IndexedLog(NamedTuple):
     directory_offset: int | None
     digest: bytes | None
     samples: int
+    superseded: int
+    odd: int
 
 
 class IndexedVersion(NamedTuple):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from evalindex.database.engine import from_json
 from evalindex.records import (
     Contents,
     Header,
@@ -93,7 +94,7 @@ def load_contents(connection: sqlite3.Connection, log_id: int) -> Contents | Non
         basis, sources = found
         samples = connection.execute(_ALL_SAMPLES, (summaries_id,)).fetchall()
         scores = connection.execute(f"{_SCORES} ORDER BY position, name", (summaries_id,))
-        sources = [Source(*source) for source in json.loads(sources)]
+        sources = from_json(sources, list[Source])
         summaries = Summaries(basis, sources, None, samples, scores.fetchall())
     return Contents(Header(*header), metrics, summaries)
 
@@ -113,7 +114,7 @@ def load_facts(
     """What the summaries of a log said of its samples, in their order, and how many sources they
     were in; None unless these are the first of the given ones."""
     row = connection.execute(_SOURCES, (summaries_id,)).fetchone()
-    before = [Source(*source) for source in json.loads(row[0])] if row else []
+    before = from_json(row[0], list[Source]) if row else []
     if not before or before != list(sources[: len(before)]):
         return None
     scores: dict[int, list[ScoreValue]] = {}
