@@ -11,6 +11,7 @@ import pytest
 
 import evalindex
 from tests.builders import change_index, query, sample, write_log
+from tests.test_chunked import parts, write
 
 #: What no answer depends on: a wrong one costs time at most, or is a date of the index's own.
 _HARMLESS = {
@@ -90,6 +91,30 @@ def _set(index: Path, data: bytes) -> None:
     for beside in index.parent.glob(f"{index.name}-*"):
         beside.unlink()
     index.write_bytes(data)
+
+
+@pytest.mark.parametrize("summaries", [True, False])
+def test_nothing_is_found_where_nothing_is_wrong(tmp_path: Path, summaries: bool) -> None:
+    odd: list[str | int] = [
+        "a/b",
+        "x_epoch_2",
+        "_epoch_1/sample",
+        "*[?]",
+        "new\nline",
+        "é",
+        "",
+        "%_",
+        7,
+    ]
+    whole = [sample(id, epoch) for id in odd for epoch in (1, 12)]
+    write_log(tmp_path / "odd.eval", [*whole, whole[3]])
+    write_log(tmp_path / "none.eval", [])
+    write_log(tmp_path / "running.eval", whole[:3], finished=False)
+    write(tmp_path / "chunked.eval", parts())
+    report = evalindex.build(tmp_path, summaries=summaries)
+    assert report.indexed == 4
+    with evalindex.open(tmp_path) as index:
+        assert index.verify().findings == ()
 
 
 def test_each_value_that_is_changed_is_found(root: Path) -> None:

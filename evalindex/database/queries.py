@@ -78,7 +78,8 @@ SELECT 'log ' || log_id || ' has ' || count(epoch) || ' samples, not ' || sample
 FROM log LEFT JOIN member USING (log_id) GROUP BY log_id HAVING count(epoch) <> samples
 UNION ALL
 SELECT DISTINCT 'epochs of log ' || log_id || ' that are not in the names' FROM member
-WHERE instr(name, '_epoch_' || epoch || '.') = 0
+WHERE name NOT GLOB 'samples/*_epoch_' || epoch || '.json'
+AND name NOT GLOB 'samples/*_epoch_' || epoch || '/sample.json'
 """,
     # Since schema 2.
     """
@@ -92,7 +93,7 @@ SELECT DISTINCT 'samples or scores ' || summaries_id || ', which belong to no lo
 WHERE summaries_id NOT IN (SELECT summaries_id FROM header WHERE summaries_id IS NOT NULL)
 UNION ALL
 SELECT 'log ' || log_id || ' has samples ' || summaries_id || ', which are not there' FROM header
-WHERE summaries_id NOT IN (SELECT summaries_id FROM summaries)
+WHERE summaries_id IS NOT NULL AND summaries_id NOT IN (SELECT summaries_id FROM summaries)
 """,
 ]
 
