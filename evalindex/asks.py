@@ -123,24 +123,25 @@ class Asks:
 
         return reusable(self._asker(where, True), find_filters(**filters))
 
-    def _with_uuid(self, log: LogLike | None, uuid: str) -> SampleRow:
+    def _with_uuid(self, log: LogLike | None, uuid: str, *, fresh: bool) -> SampleRow:
         """The sample with a uuid, from the newest log that has it and can be read. Raises
-        `SampleNotFound`, or what stands in the way of saying so."""
+        `SampleNotFound`, or what stands in the way of saying so. Rows of remote logs are asked
+        for anew if `fresh`, or if none has the uuid."""
         one_log = self._places().scope(log).one_log
         failures: Sequence[EvalIndexError] = ()
         try:
             if one_log is not None and self._places().locate(one_log).root_id is None:
                 raise IndexOutdated("no index knows this log")
-            found = self.find(log, uuid=uuid, newest="uuid")
+            found = self.find(log, fresh=fresh, uuid=uuid, newest="uuid")
             rows = list(found)
-            if not rows:  # of remote logs that may be true no more
+            if not (rows or fresh):
                 found = self.find(log, fresh=True, uuid=uuid, newest="uuid")
                 rows = list(found)
             failures = found.failures
         except IndexOutdated:
             if one_log is None:
                 raise
-            rows = [row for row in self.samples(one_log) if row.uuid == uuid]
+            rows = [row for row in self.samples(one_log, fresh=fresh) if row.uuid == uuid]
         if rows:
             import logging  # not at the top: a cold read does without
 

@@ -115,7 +115,6 @@ class Healer:
         except NotAnEvalLog:
             log.final = file.at_rest()
             raise
-        log.doubted = False
         indexed = known
         if indexed is None or indexed.log_id is None:
             (indexed,) = self._logs.look_up_indexed([(log.spot, [])])
@@ -128,6 +127,7 @@ class Healer:
         # Even if the log is the same: it may be the index whose rows are damaged.
         log.known = self._logs.remember(log.spot, read)
         log.proved = file.version
+        log.doubted = False
         log.final = file.at_rest()
         return log.known
 

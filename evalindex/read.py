@@ -249,6 +249,7 @@ class _Window:
                     wanted = self._wanted_now(known, wanted, head)
                 self._read_members(log, known, file, wanted)
         except EvalIndexError as error:
+            log.judged = None  # the misses may not be proved
             error.log = error.log or log.spot.location
             for position in wanted:
                 self._ready.setdefault(position, error)

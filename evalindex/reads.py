@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 from evalindex.answers import As, Errors, check_limits, delivered, finisher
 from evalindex.collector import paused
 from evalindex.directory import PAUSES
-from evalindex.errors import CorruptMember, EvalIndexError, SampleNotFound, StaleLog
+from evalindex.errors import (
+    CorruptMember,
+    EvalIndexError,
+    LogNotFound,
+    SampleNotFound,
+    StaleLog,
+)
 from evalindex.keys import request, requests_across_logs, requests_in_log
 from evalindex.read import read
 from evalindex.request import Request
@@ -32,6 +38,10 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 
+#: What a sample says that is no more where its uuid was found.
+_MOVED = CorruptMember, LogNotFound, SampleNotFound, StaleLog
+
+
 class Reads:
     """What an Index can read.
 
@@ -49,7 +59,7 @@ class Reads:
     def _places(self) -> Places:
         raise NotImplementedError
 
-    def _with_uuid(self, log: LogLike | None, uuid: str) -> SampleRow:
+    def _with_uuid(self, log: LogLike | None, uuid: str, *, fresh: bool) -> SampleRow:
         raise NotImplementedError
 
     @overload
@@ -332,22 +342,20 @@ class Reads:
         errors: Errors,
         *options: Any,
     ) -> Iterator[Any]:
-        """The sample that a uuid names. The log may change between the look at its rows and the
-        read, and another sample have the same id and epoch then."""
-        for pause in (*PAUSES, None):
+        """The sample that a uuid names. The log may have changed before or since the look at its
+        rows, and another sample have the same id and epoch then."""
+        for attempt, pause in enumerate((*PAUSES, None)):
             try:
-                row = self._with_uuid(log, uuid)
+                row = self._with_uuid(log, uuid, fresh=attempt > 0)
             except EvalIndexError as error:
                 answer: Any = error
-            else:
-                requests = [*requests_across_logs([row], self._places())]
-                requests = [asked._replace(uuid=uuid) for asked in requests]
-                found = self._answers(requests, as_, "return", *options, ordered=True)
-                answer = next((value for _, value in found), None)
-            if pause is None or not isinstance(answer, (CorruptMember, SampleNotFound, StaleLog)):
                 break
-            if isinstance(answer, SampleNotFound) and not answer.missing:
-                break  # the uuid itself is nowhere
+            requests = [*requests_across_logs([row], self._places())]
+            requests = [asked._replace(uuid=uuid) for asked in requests]
+            found = self._answers(requests, as_, "return", *options, ordered=True)
+            answer = next((value for _, value in found), None)
+            if pause is None or not isinstance(answer, _MOVED):
+                break
             time.sleep(pause)
         if isinstance(answer, EvalIndexError):
             if errors == "skip":

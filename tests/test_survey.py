@@ -450,8 +450,8 @@ def test_a_sample_that_is_read_by_its_uuid_has_it(
     """The log is written again after its rows were found: same ids, others' uuids."""
     genuine, changes = evalindex.Index._with_uuid, [1]
 
-    def replaced(self: evalindex.Index, log: Any, uuid: str) -> evalindex.SampleRow:
-        row = genuine(self, log, uuid)
+    def replaced(self: evalindex.Index, log: Any, uuid: str, *, fresh: bool) -> evalindex.SampleRow:
+        row = genuine(self, log, uuid, fresh=fresh)
         if changes:
             changes.clear()
             if elsewhere:

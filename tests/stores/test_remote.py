@@ -271,6 +271,58 @@ def test_less_than_s3_promises_is_enough(
             index.read(log, 399)
 
 
+@pytest.mark.parametrize("on_stale", ["refresh", "error"])
+def test_an_absence_that_was_not_proved_is_not_told_later_either(
+    liar: tuple[Liar, Server], tmp_path: Path, index_file: Path, on_stale: Any
+) -> None:
+    """Where the look at the log that has to prove it failed, for the first of many keys."""
+    server, root = liar[1], liar[1].fresh_root()
+    changed, other = f"{root}/changed.eval", f"{root}/other.eval"
+    for log in (changed, other):
+        server.put(log, generation(tmp_path, 0))
+    evalindex.build(root, index_file)
+    keys = [(changed, 50), (other, 5), (changed, 51)]  # one after the other, by the limit
+    with evalindex.open(index_file, on_stale=on_stale) as index:
+        if on_stale == "refresh":
+            server.put(changed, generation(tmp_path, 1))
+            assert index.read(changed, 5)["v"] == 1
+        server.put(changed, generation(tmp_path, 2, count=60))
+        answers = index.iter_samples(keys, errors="return", max_bytes=1)
+        if on_stale == "refresh":
+            liar[0].refusal = (403, "AccessDenied")
+        first = next(answers)[1]
+        liar[0].refusal = None
+        second, third = (answer for _, answer in answers)
+    assert second["v"] == 0
+    if on_stale == "refresh":
+        assert isinstance(first, evalindex.StoreDenied)
+        assert third["v"] == 2
+    else:
+        assert isinstance(first, evalindex.StaleLog)
+        assert isinstance(third, evalindex.StaleLog)
+
+
+def test_a_uuid_whose_rows_are_old_is_looked_for_anew(
+    liar: tuple[Liar, Server], tmp_path: Path, index_file: Path
+) -> None:
+    server, root = liar[1], liar[1].fresh_root()
+    one, two = (archive(tmp_path, [sample(id, uuid=f"u{id}")]) for id in (1, 2))
+    server.put(f"{root}/a.eval", one)
+    server.put(f"{root}/b.eval", two)
+    evalindex.build(root, index_file)
+    server.put(f"{root}/a.eval", two)
+    server.put(f"{root}/b.eval", one)
+    with evalindex.open(index_file) as index:
+        assert [index.read(uuid=f"u{id}")["id"] for id in (1, 2)] == [1, 2]
+        server.put(f"{root}/c.eval", two)
+        evalindex.build(root, index_file)
+        for gone in "ac":
+            server.delete(f"{root}/{gone}.eval")
+            server.put(f"{root}/b.eval", two)
+            assert index.read(uuid="u2")["id"] == 2
+            evalindex.build(root, index_file)
+
+
 def test_without_an_etag_a_digest_proves_once_a_window(
     lied: tuple[Liar, str], index_file: Path
 ) -> None:
