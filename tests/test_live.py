@@ -113,16 +113,18 @@ _MANY = """
 import sys, evalindex
 root = sys.argv[1]
 with evalindex.open(root) as index:
-    keys = [(f"{n:04}.eval", 1) for n in range(1000)] * 2
+    keys = [(f"{n:04}.eval", 1) for n in range(10_000)] * 2
     values = [value["v"] for _, value in index.iter_samples(keys)]
-    assert values == list(range(1000)) * 2
-    assert len(index.status().logs) == 1000
+    assert values == list(range(10_000)) * 2
+    assert len(index.status().logs) == 10_000
+    assert len(list(index.logs())) == 10_000
+    assert index.verify().findings == ()
 """
 
 
-def test_a_thousand_logs_in_one_call_with_few_descriptors(tmp_path: Path) -> None:
+def test_ten_thousand_logs_in_one_call_with_few_descriptors(tmp_path: Path) -> None:
     root = tmp_path / "logs"
-    for number in range(1000):
+    for number in range(10_000):
         write_log(root / f"{number:04}.eval", [sample(1, v=number)], finished=False)
 
     def few() -> None:

@@ -10,13 +10,16 @@ import json
 import os
 import random
 import shutil
+import signal
 import time
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
 import evalindex
+from tests.prove.faults import Faults
 from tests.prove.logs import CHANGES, EPOCHS, IDS, Truth, new_log, truth
 from tests.servers.lying import Liar
 
@@ -143,7 +146,9 @@ class Wrong(AssertionError):
 
 
 class Machine:
-    def __init__(self, seed: int, store: Store, index_file: Path) -> None:
+    def __init__(
+        self, seed: int, store: Store, index_file: Path, faults: Faults | None = None
+    ) -> None:
         self.rng = random.Random(seed)
         self.counts: Counter[str] = Counter()
         self._store = store
@@ -152,7 +157,10 @@ class Machine:
         self._seed = seed
         self._truths: dict[bytes, Truth | None] = {}
         self._saved: list[tuple[bytes, bool]] = []
+        #: What was built last; empty if that build went wrong.
         self._built: dict[str, bytes | None] = {}
+        self._faults = faults
+        self._disturbed = self._killed = False
         self._open: list[tuple[evalindex.Index, bool]] = []
         #: Logs in which a bit was changed: zipfile and we need not agree on what can be read.
         self._flipped: set[str] = set()
@@ -161,12 +169,12 @@ class Machine:
     def run(self, steps: int) -> Counter[str]:
         """Raises `Wrong`, with the steps that led there."""
         try:
-            for name in _NAMES[:2]:
-                self._put(name, new_log(self.rng))
-            self._build()
-            for _ in range(steps):
-                step = self.rng.choices(list(_STEPS), list(_STEPS.values()))[0]
-                step(self)
+            with self._faults.around() if self._faults else nullcontext():
+                for name in _NAMES[:2]:
+                    self._put(name, new_log(self.rng))
+                self._build()
+                for _ in range(steps):
+                    self._step()
         except Exception as error:
             story = "\n  ".join(self._history)
             raise Wrong(f"seed {self._seed}: {error!r}\n  {story}") from error
@@ -174,6 +182,21 @@ class Machine:
             for index, _ in self._open:
                 index.close()
         return self.counts
+
+    def _step(self) -> None:
+        step = self.rng.choices(list(_STEPS), list(_STEPS.values()))[0]
+        self._disturbed = self._faults is not None and self.rng.random() < 0.3
+        try:
+            with self._faults.active() if self._faults and self._disturbed else nullcontext():
+                step(self)
+        except KeyboardInterrupt:
+            if not self._disturbed:
+                raise
+            self._history[-1] += ", interrupted"
+        except evalindex.IndexBusy:
+            if not self._killed:
+                raise
+            self._history[-1] += ", busy"
 
     def _note(self, what: str) -> None:
         self._history.append(what)
@@ -257,13 +280,36 @@ class Machine:
     # What is done with the index
 
     def _build(self, **options: Any) -> None:
+        self._built = {}
         evalindex.build(self._store.root, self._index_file, forget=True, **options)
-        self._built = {name: self._store.get(name) for name in _NAMES}
+        self._killed = False
+        if not self._disturbed:
+            self._built = {name: self._store.get(name) for name in _NAMES}
 
     def build(self) -> None:
         options = {"full": self.rng.random() < 0.1, "summaries": self.rng.random() < 0.9}
         self._note(f"build: {options}")
         self._build(**options)
+
+    def killed(self) -> None:
+        """A builder is killed, at any moment."""
+        if isinstance(self._store, Folder):
+            self._note("killed")
+            self._built, self._killed = {}, True
+            seconds = self.rng.uniform(0.0001, 0.01)
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                    signal.setitimer(signal.ITIMER_REAL, seconds)
+                    evalindex.build(self._store.root, self._index_file)
+                finally:
+                    os._exit(0)
+            os.waitpid(pid, 0)
+
+    def clock(self) -> None:
+        if self._faults:
+            self._note(f"clock: {self._faults.set_clock()}")
 
     def open(self) -> None:
         strict = self.rng.random() < 0.2
@@ -321,8 +367,11 @@ class Machine:
             self._note(f"by uuid: {uuid}")
             try:
                 answer = index.read(uuid=uuid)
-            except evalindex.EvalIndexError:
-                if not strict and not any(map(self._is_damaged, _NAMES)):
+            except evalindex.EvalIndexError as error:
+                doubtful = strict or any(map(self._is_damaged, _NAMES))
+                if not doubtful and (
+                    not self._disturbed or isinstance(error, evalindex.SampleNotFound)
+                ):
                     raise
                 return
             if json.dumps(answer) not in {json.dumps(one) for one in uuids[uuid]}:
@@ -335,7 +384,7 @@ class Machine:
         rows = [(row.log, str(row.id), row.epoch, row.uuid) for row in index.find(id=str(id))]
         if len(set(rows)) != len(rows):
             raise Wrong(f"a row twice in {rows}")
-        if strict or not isinstance(self._store, Folder):
+        if strict or self._disturbed or not isinstance(self._store, Folder):
             return  # of a store nothing is asked for each question
         for name in _NAMES:
             found, location = self._truth(name), self._location(name)
@@ -349,6 +398,23 @@ class Machine:
             }
             if got != expected:
                 raise Wrong(f"found {sorted(got)} in {name} instead of {sorted(expected)}")
+
+    def verify(self) -> None:
+        """Finds what is wrong, and nothing else, as far as that is known for sure."""
+        index, _ = self._index()
+        self._note("verify")
+        found = {finding.where: finding for finding in index.verify().findings}
+        if str(self._index_file) in found:
+            raise Wrong(f"{found[str(self._index_file)]}")
+        if self._disturbed:
+            return
+        for name, built in self._built.items():
+            data, finding = self._store.get(name), found.get(self._location(name))
+            lost = data is None or self._truth(name) is None
+            if finding and data == built and not self._is_damaged(name):
+                raise Wrong(f"{finding} of a log that is as it was")
+            if not finding and built is not None and lost:
+                raise Wrong(f"nothing is found of {name}, which cannot be read")
 
     def elsewhere(self) -> None:
         """The root and its index are copied, with all times, and read there."""
@@ -396,9 +462,14 @@ class Machine:
         error = answer if isinstance(answer, evalindex.EvalIndexError) else None
         if strict and data != self._built.get(name) and isinstance(error, evalindex.StaleLog):
             return
+        if self._killed and isinstance(error, evalindex.IndexBusy):
+            return
         if data is None:
             if not isinstance(error, evalindex.LogNotFound):
                 raise wrong("LogNotFound")
+            return
+        untrue = evalindex.LogNotFound, evalindex.SampleNotFound
+        if self._disturbed and error is not None and not isinstance(error, untrue):
             return
         member = f"samples/{id}_epoch_{epoch}.json"
         if name in self._flipped:
@@ -442,4 +513,7 @@ _STEPS: dict[Callable[[Machine], None], int] = {
     Machine.by_uuid: 5,
     Machine.find: 8,
     Machine.elsewhere: 2,
+    Machine.verify: 2,
+    Machine.killed: 1,
+    Machine.clock: 1,
 }

@@ -164,6 +164,27 @@ MUTATIONS = [
         "",
         _REMOTE,
     ),
+    Mutation(
+        4,
+        "evalindex/heal.py",
+        "        indexed = known\n        if indexed is None",
+        "        log.doubted = False\n        indexed = known\n        if indexed is None",
+        _REMOTE,
+    ),
+    Mutation(
+        4,
+        "evalindex/read.py",
+        "            log.judged = None  # the misses may not be proved\n",
+        "",
+        _REMOTE,
+    ),
+    Mutation(
+        4,
+        "evalindex/reads.py",
+        "fresh=attempt > 0",
+        "fresh=False",
+        _REMOTE,
+    ),
     # 5. Readers never write.
     Mutation(
         5,

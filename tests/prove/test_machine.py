@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.prove.faults import Faults
 from tests.prove.machine import Bucket, Folder, Machine
 from tests.servers import Server
 from tests.servers.lying import Liar
@@ -40,3 +41,15 @@ def test_lives_of_logs_in_a_store_that_lies(
 ) -> None:
     bucket = Bucket(liar[0], liar[1].fresh_root())
     assert Machine(seed, bucket, tmp_path / "index.db").run(200)
+
+
+@pytest.mark.parametrize("seed", range(300, 306))
+def test_lives_of_logs_while_reads_fail_and_the_clock_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    tick = seed % 2 == 1
+    if tick:
+        monkeypatch.setattr("evalindex.stores.local.SETTLED_NS", -(10**9))
+    folder = Folder(tmp_path / "logs", tick=tick)
+    faults = Faults(seed, ahead=tick)
+    assert Machine(seed, folder, folder.path / "evalindex.db", faults).run(_STEPS)
