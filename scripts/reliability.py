@@ -1,7 +1,7 @@
 """Look for wrong answers for as long as one likes, and write what was found to docs/reliability.md.
 
-The machine of tests/prove plays the lives of logs, some machines at a time; the fuzzer feeds the
-pure rooms; each check of each law is taken away.
+The machine of tests/prove plays the lives of logs; the fuzzer feeds the pure rooms; readers stand
+beside writers and builders; each check of each law is taken away.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
-from evalindex.stores import local
-from tests.prove.machine import Folder, Machine, Wrong
+from tests.prove.faults import Faults
+from tests.prove.machine import Bucket, Folder, Machine, Wrong
 from tests.prove.mutations import MUTATIONS, ROOT
+from tests.servers.lying import lying
 
 _PAGE = ROOT / "docs" / "reliability.md"
-_TARGETS = ("directory", "member", "header", "summaries", "sample")
+_FUZZED = ("directory", "member", "header", "summaries", "sample")
 _AT_ONCE = 2_000  # steps of one machine
-_SETTLED_NS = local.SETTLED_NS
 
 
 class Row(NamedTuple):
@@ -38,106 +38,170 @@ class Row(NamedTuple):
     what: str
     often: str
     outcome: str
+    is_good: bool
 
 
-def play(steps: int, seed: int) -> Counter[str] | str:
-    """The steps that one machine took, or the story of what went wrong. Odd seeds have versions
-    recorded at once, with a change only when the clock has moved on; even ones play too fast for
-    that, and each read is proved by the directory's digest."""
+def _at_once(seed: int, scratch: Path) -> Iterator[Machine]:
+    folder = Folder(scratch / "logs", tick=True)
+    with patch("evalindex.stores.local.SETTLED_NS", -(10**9)):
+        yield Machine(seed, folder, folder.path / "evalindex.db")
+
+
+def _too_fast(seed: int, scratch: Path) -> Iterator[Machine]:
+    folder = Folder(scratch / "logs", tick=False)
+    yield Machine(seed, folder, folder.path / "evalindex.db")
+
+
+def _faulty(seed: int, scratch: Path) -> Iterator[Machine]:
+    folder = Folder(scratch / "logs", tick=True)
+    with patch("evalindex.stores.local.SETTLED_NS", -(10**9)):
+        yield Machine(seed, folder, folder.path / "evalindex.db", Faults(seed, ahead=True))
+
+
+def _in_a_store(seed: int, scratch: Path) -> Iterator[Machine]:
+    with lying() as (liar, server), patch.dict(os.environ, server.environment):
+        yield Machine(seed, Bucket(liar, server.fresh_root()), scratch / "index.db")
+
+
+class Life(NamedTuple):
+    """A kind of life: its machine, and its part of all steps."""
+
+    machine: Callable[[int, Path], Iterator[Machine]]
+    part: float
+
+
+_LIVES = {
+    "Logs on a file system, versions recorded at once": Life(_at_once, 0.4),
+    "Logs that change too fast for times to show it": Life(_too_fast, 0.35),
+    "Reads that fail, interrupts, a clock that is set": Life(_faulty, 0.2),
+    "A store that ignores `If-Match`, has weak ETags or none": Life(_in_a_store, 0.05),
+}
+
+
+def live(kind: str, seed: int) -> Counter[str] | str:
+    """The steps that one machine took, or the story of what went wrong."""
     logging.getLogger("evalindex").setLevel(logging.CRITICAL)
-    time.sleep = lambda _: None  # nothing gets better by waiting: there is one thread
-    local.SETTLED_NS = -(10**9) if seed % 2 else _SETTLED_NS
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Folder(Path(scratch) / "logs", tick=bool(seed % 2))
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        patch("time.sleep", lambda _: None),  # nothing gets better by waiting: there is one thread
+        contextmanager(_LIVES[kind].machine)(seed, Path(scratch)) as machine,
+    ):
         try:
-            return Machine(seed, folder, folder.path / "evalindex.db").run(steps)
+            return machine.run(_AT_ONCE)
         except Wrong as error:
             return str(error)
 
 
-def machines(steps: int, first_seed: int) -> Iterator[Row]:
-    """Rows about the lives of logs, of so many steps together."""
-    seeds = range(first_seed, first_seed + -(-steps // _AT_ONCE))
+def lives(kind: str, played: Sequence[Counter[str] | str]) -> Row:
     total: Counter[str] = Counter()
-    stories = []
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for played in pool.map(partial(play, _AT_ONCE), seeds):
-            if isinstance(played, str):
-                stories.append(played)
-            else:
-                total += played
+    stories = [one for one in played if isinstance(one, str)]
+    for one in played:
+        if isinstance(one, Counter):
+            total += one
     for story in stories:
         print(story, file=sys.stderr)
-    reads = sum(total[kind] for kind in ("read bytes", "read dict", "read stream", "by uuid"))
-    yield Row(
-        "Lives of logs on a file system: written, run again, edited, cut, damaged, replaced",
-        f"{sum(total.values()):,} steps, among them {total['build']:,} builds",
+    reads = sum(total[one] for one in ("read bytes", "read dict", "read stream", "by uuid"))
+    return Row(
+        kind,
+        f"{sum(total.values()):,} steps: {total['build']:,} builds, {total['killed']:,} killed;"
+        f" {reads:,} reads, {total['batch']:,} batches, {total['find']:,} questions,"
+        f" {total['elsewhere']:,} copies, {total['verify']:,} times verified",
         f"{len(stories)} wrong",
-    )
-    yield Row(
-        "Answers in them, compared with zipfile",
-        f"{reads:,} single reads, {total['batch']:,} batches, {total['find']:,} questions,"
-        f" {total['elsewhere']:,} copies of root and index",
-        f"{len(stories)} wrong",
+        not stories,
     )
 
 
-def fuzzing(seconds: int) -> Iterator[Row]:
-    for target in _TARGETS:
-        command = [sys.executable, "scripts/fuzz.py", target, f"-max_total_time={seconds}"]
-        limits = ["-timeout=10", "-rss_limit_mb=1024", "-verbosity=1", "-print_final_stats=1"]
-        with tempfile.TemporaryDirectory() as corpus:
-            done = subprocess.run(
-                [*command, *limits, corpus], cwd=ROOT, capture_output=True, text=True
-            )
-        runs = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
-        if done.returncode:
-            print(done.stderr[-4000:], file=sys.stderr)
-        yield Row(
-            f"Fuzzing, guided by coverage: {target}",
-            f"{int(runs[1]) if runs else 0:,} inputs in {seconds:,} s",
-            "0 wrong" if done.returncode == 0 else "WRONG",
-        )
-
-
-def mutations() -> Row:
-    done = subprocess.run(
-        [sys.executable, "scripts/mutate.py"], cwd=ROOT, capture_output=True, text=True
+def _run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
     )
+
+
+def fuzz(target: str, seconds: int) -> Row:
+    limits = ["-timeout=10", "-rss_limit_mb=1024", "-verbosity=1", "-print_final_stats=1"]
+    with tempfile.TemporaryDirectory() as corpus:
+        done = _run("scripts/fuzz.py", target, f"-max_total_time={seconds}", *limits, corpus)
+    runs = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
+    if done.returncode:
+        print(done.stderr[-4000:], file=sys.stderr)
+    return Row(
+        f"Fuzzing, guided by coverage: {target}",
+        f"{int(runs[1]) if runs else 0:,} inputs in {seconds:,} s",
+        "WRONG" if done.returncode else "0 wrong",
+        done.returncode == 0,
+    )
+
+
+def soak(seconds: int) -> Row:
+    done = _run("-m", "pytest", "-q", "tests/test_live.py", EVALINDEX_SOAK_SECONDS=str(seconds))
+    if done.returncode:
+        print(done.stdout[-4000:], file=sys.stderr)
+    return Row(
+        "Readers and builders beside evals that write, in processes of their own",
+        f"{seconds:,} s each",
+        "WRONG" if done.returncode else "0 wrong",
+        done.returncode == 0,
+    )
+
+
+def mutate() -> Row:
+    done = _run("scripts/mutate.py")
     print(done.stdout, file=sys.stderr)
     survived = done.stdout.count("SURVIVED")
     return Row(
         "Checks of the laws, taken away one at a time",
         f"{len(MUTATIONS)}",
         f"a test fails for {len(MUTATIONS) - survived}",
+        done.returncode == 0,
     )
 
 
-def table(rows: Iterable[Row]) -> str:
-    head = Row("what was tried", "how often", "what came out")
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([f"| {' | '.join(head)} |", "|---|---|---|", *lines])
+def look(steps: int, first_seed: int, seconds: int, soaked: int) -> list[Row]:
+    """Everything, as many at a time as there are cores."""
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        others = [pool.submit(fuzz, target, seconds) for target in _FUZZED]
+        others += [pool.submit(soak, soaked), pool.submit(mutate)]
+        played: Mapping[str, Sequence[Future[Counter[str] | str]]] = {
+            kind: [
+                pool.submit(live, kind, first_seed + number)
+                for number in range(-(-int(steps * life.part) // _AT_ONCE))
+            ]
+            for kind, life in _LIVES.items()
+        }
+        rows = [
+            lives(kind, [one.result() for one in machines]) for kind, machines in played.items()
+        ]
+        return [*rows, *(one.result() for one in others)]
+
+
+def table(rows: Sequence[Row]) -> str:
+    lines = [f"| {row.what} | {row.often} | {row.outcome} |" for row in rows]
+    return "\n".join(["| what was tried | how often | what came out |", "|---|---|---|", *lines])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/reliability", description=__doc__)
     parser.add_argument("--steps", type=int, default=1_000_000, help="of all machines together")
-    parser.add_argument("--seed", type=int, default=1_000, help="of the first machine")
+    parser.add_argument("--seed", type=int, default=1_000, help="of the first machine of each kind")
     parser.add_argument("--seconds", type=int, default=720, help="of fuzzing, for each target")
+    parser.add_argument("--soak", type=int, default=120, help="seconds beside writers, each test")
     options = parser.parse_args()
-    rows = [*machines(options.steps, options.seed), *fuzzing(options.seconds), mutations()]
+    rows = look(options.steps, options.seed, options.seconds, options.soak)
     said = f"{date.today().isoformat()}, Python {sys.version.split()[0]}\n\n{table(rows)}"
     print(said)
-    page = _PAGE.read_text()
     _PAGE.write_text(
         re.sub(
             r"(<!-- table -->\n).*(<!-- /table -->)",
             lambda match: f"{match[1]}{said}\n{match[2]}",
-            page,
+            _PAGE.read_text(),
             flags=re.DOTALL,
         )
     )
-    return int(any("wrong" in row.outcome.lower() and row.outcome[0] != "0" for row in rows))
+    return int(not all(row.is_good for row in rows))
 
 
 if __name__ == "__main__":
