@@ -166,13 +166,6 @@ MUTATIONS = [
     ),
     Mutation(
         4,
-        "evalindex/heal.py",
-        "        indexed = known\n        if indexed is None",
-        "        log.doubted = False\n        indexed = known\n        if indexed is None",
-        _REMOTE,
-    ),
-    Mutation(
-        4,
         "evalindex/read.py",
         "            log.judged = None  # the misses may not be proved\n",
         "",
