@@ -66,37 +66,6 @@ SELECT user_version, (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'parse
 FROM pragma_user_version, pragma_page_count, pragma_page_size
 """
 
-_FAULTS = [
-    """
-SELECT 'log ' || log_id || ' belongs to no root' FROM log
-WHERE root_id NOT IN (SELECT root_id FROM root)
-UNION ALL
-SELECT DISTINCT 'members of log ' || log_id || ', which is not there' FROM member
-WHERE log_id NOT IN (SELECT log_id FROM log)
-UNION ALL
-SELECT 'log ' || log_id || ' has ' || count(epoch) || ' samples, not ' || samples
-FROM log LEFT JOIN member USING (log_id) GROUP BY log_id HAVING count(epoch) <> samples
-UNION ALL
-SELECT DISTINCT 'epochs of log ' || log_id || ' that are not in the names' FROM member
-WHERE name NOT GLOB 'samples/*_epoch_' || epoch || '.json'
-AND name NOT GLOB 'samples/*_epoch_' || epoch || '/sample.json'
-""",
-    # Since schema 2.
-    """
-SELECT DISTINCT 'header or metrics of log ' || log_id || ', which is not there' FROM (
-  SELECT log_id FROM header UNION SELECT log_id FROM metric)
-WHERE log_id NOT IN (SELECT log_id FROM log)
-UNION ALL
-SELECT DISTINCT 'samples or scores ' || summaries_id || ', which belong to no log' FROM (
-  SELECT summaries_id FROM summaries UNION SELECT summaries_id FROM sample
-  UNION SELECT summaries_id FROM score)
-WHERE summaries_id NOT IN (SELECT summaries_id FROM header WHERE summaries_id IS NOT NULL)
-UNION ALL
-SELECT 'log ' || log_id || ' has samples ' || summaries_id || ', which are not there' FROM header
-WHERE summaries_id IS NOT NULL AND summaries_id NOT IN (SELECT summaries_id FROM summaries)
-""",
-]
-
 _MEMBERS = """
 SELECT name, flags, method, crc32, compressed_size, uncompressed_size, header_offset
 FROM member WHERE log_id = ?
@@ -240,11 +209,13 @@ class IndexReader:
 
     def faults(self) -> list[str]:
         """What is wrong with the index file, by SQLite's own checks and ours; reads all of it."""
+        from evalindex.database.faults import FAULTS  # not at the top: a read does without
+
         with self._transaction() as connection:
             faults = [row[0] for row in connection.execute("PRAGMA integrity_check")]
             if faults == ["ok"]:
                 (schema,) = connection.execute("PRAGMA user_version").fetchone()
-                statements = _FAULTS if schema > 1 else _FAULTS[:1]
+                statements = FAULTS if schema > 1 else FAULTS[:1]
                 faults = [row[0] for text in statements for row in connection.execute(text)]
         return faults
 
