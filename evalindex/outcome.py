@@ -80,12 +80,12 @@ class LogReader:
             and row is not None
             and row.version is not None
             and row.version == item.version
-            and self._has_its_rows(item.path)
+            and self._has_its_rows(row)
         )
 
-    def _has_its_rows(self, path: str) -> bool:
-        """Whether the index has the samples of a log, if it should; not if they were unreadable."""
-        return (path in self._known) == self._summaries
+    def _has_its_rows(self, row: IndexedLog) -> bool:
+        """Whether all of a log could be read, and the index has its samples if it should."""
+        return row.reason is None and (row.path in self._known) == self._summaries
 
     def read_anew(self, path: str) -> Outcome:
         """All of a log, whatever the index has of it."""
@@ -116,7 +116,7 @@ class LogReader:
         raise AssertionError("the last pause is None")
 
     def _outcome(self, path: str, row: IndexedLog | None, file: LogFile) -> Outcome:
-        trusted = row is not None and not self._full and self._has_its_rows(path)
+        trusted = row is not None and not self._full and self._has_its_rows(row)
         known = directory.stored_proof(row) if row is not None and trusted else None
         proof = None if known is None else directory.prove(known, file)
         if proof is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -202,6 +204,33 @@ def test_an_unreadable_log_is_reported_stops_nothing_and_is_tried_again(
     write_log(bad, [sample(1)])
     assert counts(evalindex.build(root)) == (1, 3, 0, 0)
     assert query(index, "SELECT * FROM log WHERE state = 'unreadable'") == []
+
+
+@pytest.mark.parametrize("summaries", [True, False])
+@pytest.mark.parametrize("fault", ["fails", "ends early"])
+def test_a_header_that_could_not_be_read_is_tried_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch, summaries: bool, fault: str
+) -> None:
+    """Its directory could be read, and the log stays as it is."""
+    with zipfile.ZipFile(root / "a.eval") as log:
+        header = log.getinfo("header.json").header_offset
+
+    def disturbed(descriptor: int, length: int, offset: int) -> bytes:
+        is_a = os.fstat(descriptor).st_ino == (root / "a.eval").stat().st_ino
+        if is_a and 0 < offset <= header < offset + length:  # not its end
+            if fault == "fails":
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return b""
+        return os.pread(descriptor, length, offset)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("evalindex.stores.local._pread", disturbed)
+        assert evalindex.build(root, summaries=summaries).unreadable == 1
+        assert counts(evalindex.build(root, summaries=summaries)) == (0, 2, 0, 1)
+    assert counts(evalindex.build(root, summaries=summaries)) == (1, 2, 0, 0)
+    assert counts(evalindex.build(root, summaries=summaries)) == (0, 3, 0, 0)
+    with evalindex.open(root) as index:
+        assert index.verify().findings == ()
 
 
 def test_a_log_that_became_unreadable_keeps_no_rows(root: Path) -> None:

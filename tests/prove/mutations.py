@@ -200,6 +200,13 @@ MUTATIONS = [
         "            except LogNotFound as error:\n                return self._failed",
         ("tests/test_builder.py",),
     ),
+    Mutation(
+        6,
+        "evalindex/outcome.py",
+        "row.reason is None and (row.path in self._known)",
+        "(row.path in self._known)",
+        ("tests/test_builder.py",),
+    ),
     # 7. No event loop in the core, and no fork with a store's threads.
     Mutation(
         7,
