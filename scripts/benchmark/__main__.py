@@ -21,13 +21,14 @@ _LARGE = {"events", "store", "attachments"}
 
 def local(*, quick: bool, rounds: int) -> Report:
     """Targets are those of the full sizes."""
-    small = make_log("small", 5_000 if quick else 50_000, 5_000)
-    heavy = make_log("heavy", 200 if quick else 2_000, 300_000)
-    deflated = make_log("deflated", 2_000 if quick else 10_000, 5_000, deflated=True)
-    folder = many_logs(100 if quick else 1_000, 50)
-    larger = many_logs(10 if quick else 100, 500)
+    small = make_log("small", 2_000 if quick else 50_000, 5_000)
+    heavy = make_log("heavy", 100 if quick else 2_000, 300_000)
+    deflated = make_log("deflated", 1_000 if quick else 10_000, 5_000, deflated=True)
+    folder = many_logs(40 if quick else 1_000, 50)
+    larger = many_logs(4 if quick else 100, 500)
+    processes = one_log.cold(small, bytes=25, dicts=20, get=12)
     routes: list[Route] = [
-        *one_log.cold(small, bytes=25, dicts=20, get=12),
+        *([route._replace(once=True) for route in processes] if quick else processes),
         *one_log.warm(small, bytes=40, dicts=18, samples=4),
         *one_log.single(small, 100),
         *one_log.warm(heavy, bytes=20, dicts=6, samples=1.4),
@@ -48,7 +49,7 @@ def local(*, quick: bool, rounds: int) -> Report:
     huge = None if quick else make_log("huge", 1, 293_000_000)
     figures = [*indexing.figures(small, folder), *memory.figures(small, heavy, huge)]
     thousand = make_log("thousand", 1_000, 5_000)
-    sizes = growth.grow(thousand, 100_000 if quick else 5_000_000)
+    sizes = growth.grow(thousand, 10_000 if quick else 5_000_000)
     return Report(rounds, timings, figures, sizes)
 
 

@@ -67,10 +67,13 @@ def measure(routes: Sequence[Route], rounds: int) -> list[Timing]:
     times: dict[Route, list[float]] = {route: [] for route in routes}
     found: dict[str, int] = {}
     for round in range(rounds + 1):
+        gc.collect()
         for route in routes:
             if route.once and round != 1:
                 continue
-            gc.collect()  # what the route before has left is not this one's to clear away
+            # What the route before has left is not this one's to clear away. A full collection
+            # here would take longer than most routes, for inspect's modules are many.
+            gc.collect(1)
             started = time.perf_counter()
             for _ in range(route.repeat):
                 answer = route.run()
