@@ -68,12 +68,11 @@ def measure(routes: Sequence[Route], rounds: int) -> list[Timing]:
     found: dict[str, int] = {}
     for round in range(rounds + 1):
         gc.collect()
+        gc.freeze()  # with inspect's modules in it a collection takes longer than most routes
         for route in routes:
             if route.once and round != 1:
                 continue
-            # What the route before has left is not this one's to clear away. A full collection
-            # here would take longer than most routes, for inspect's modules are many.
-            gc.collect(1)
+            gc.collect()  # what the route before has left is not this one's to clear away
             started = time.perf_counter()
             for _ in range(route.repeat):
                 answer = route.run()
