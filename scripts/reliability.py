@@ -29,6 +29,7 @@ from tests.servers.lying import lying
 
 _PAGE = ROOT / "docs" / "reliability.md"
 _FUZZED = ("directory", "member", "header", "summaries", "sample")
+_READS = ("read bytes", "read dict", "read stream", "by uuid", "member", "slice")
 _AT_ONCE = 2_000  # steps of one machine
 
 
@@ -100,7 +101,7 @@ def lives(kind: str, played: Sequence[Counter[str] | str]) -> Row:
             total += one
     for story in stories:
         print(story, file=sys.stderr)
-    reads = sum(total[one] for one in ("read bytes", "read dict", "read stream", "by uuid"))
+    reads = sum(total[one] for one in _READS)
     return Row(
         kind,
         f"{sum(total.values()):,} steps: {total['build']:,} builds, {total['killed']:,} killed;"

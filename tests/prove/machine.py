@@ -16,9 +16,10 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import evalindex
+from tests.builders import encoded
 from tests.prove.faults import Faults
 from tests.prove.logs import CHANGES, EPOCHS, IDS, Truth, new_log, truth
 from tests.servers.lying import Liar
@@ -222,11 +223,8 @@ class Machine:
         if self._history:
             self._history[-1] += f", {how}"
         found = self._truth(name)
-        for member, body in (found.members if found else {}).items():
-            if member.startswith("samples/") and body is not None:
-                document = json.loads(body)
-                key = str(document["id"]), document["epoch"]
-                self._written.setdefault(key, set()).add(body)
+        for key, document in (found.samples if found else {}).items():
+            self._written.setdefault(key, set()).add(encoded(document))
 
     def change(self) -> None:
         name = self.rng.choice(_NAMES)
@@ -348,16 +346,50 @@ class Machine:
                 answer = index.read(self._location(name), id, epoch)
         except evalindex.EvalIndexError as error:
             answer = error
-        self._compare(name, id, epoch, answer, strict)
+        self._compare(name, id, epoch, answer, how, strict=strict)
+
+    def part(self) -> None:
+        """Any member, or some messages or events of a sample."""
+        name, id, epoch = self._key()
+        index, strict = self._index()
+        found = self._truth(name)
+        answer: object
+        wanted: object
+        try:
+            if self.rng.random() < 0.5:
+                member = self.rng.choice([*(found.members if found else {}), "none.json"])
+                self._note(f"member: {name} {member!r}")
+                wanted = found.members.get(member) if found else None
+                answer = index.read_member(self._location(name), member)
+            else:
+                field: Literal["messages", "events"] = self.rng.choice(["messages", "events"])
+                start, stop = sorted(self.rng.choices(range(6), k=2))
+                self._note(f"slice: {name} {id!r} {epoch} {field} {start} {stop}")
+                sample = found.samples.get((str(id), epoch)) if found else None
+                wanted = sample[field][start:stop] if sample else None
+                answer = index.read_slice(
+                    self._location(name), id, epoch, field=field, start=start, stop=stop
+                )
+        except evalindex.EvalIndexError as error:
+            absent = evalindex.MemberNotFound, evalindex.SampleNotFound, evalindex.LogNotFound
+            expected = wanted is None and (found is None or isinstance(error, absent))
+            if not (expected or strict or self._disturbed or name in self._flipped):
+                raise
+            return
+        if name in self._flipped:
+            return
+        if answer != wanted:
+            raise Wrong(f"{answer!r} instead of {wanted!r}")
 
     def batch(self) -> None:
         index, strict = self._index()
         keys = [self._key() for _ in range(self.rng.randint(2, 12))]
-        self._note(f"batch: {len(keys)}")
+        as_: Literal["bytes", "dict"] = self.rng.choice(["bytes", "dict"])
+        self._note(f"batch: {len(keys)} {as_}")
         asked = [(self._location(name), id, epoch) for name, id, epoch in keys]
-        answers = index.iter_samples(asked, as_="bytes", errors="return")
+        answers = index.iter_samples(asked, as_=as_, errors="return")
         for (name, id, epoch), (_, answer) in zip(keys, answers, strict=True):
-            self._compare(name, id, epoch, answer, strict)
+            self._compare(name, id, epoch, answer, as_, strict=strict)
 
     def by_uuid(self) -> None:
         uuids = self._uuids()
@@ -374,7 +406,7 @@ class Machine:
                 ):
                     raise
                 return
-            if json.dumps(answer) not in {json.dumps(one) for one in uuids[uuid]}:
+            if answer not in uuids[uuid]:
                 raise Wrong(f"{uuid} gives {answer}")
 
     def find(self) -> None:
@@ -393,7 +425,7 @@ class Machine:
             got = {row[1:] for row in rows if row[0] == location}
             expected = {
                 (*key, document["uuid"])
-                for key, document in (found.samples() if found else {}).items()
+                for key, document in (found.samples if found else {}).items()
                 if key[0] == str(id)
             }
             if got != expected:
@@ -434,7 +466,7 @@ class Machine:
                         answer: object = index.read(copy / name, id, epoch, as_="bytes")
                     except evalindex.EvalIndexError as error:
                         answer = error
-                    self._compare(name, id, epoch, answer, strict=False)
+                    self._compare(name, id, epoch, answer, "bytes", strict=False)
         finally:
             shutil.rmtree(copy)
 
@@ -450,11 +482,13 @@ class Machine:
         found: dict[str, list[dict[str, Any]]] = {}
         for name in self._there():
             log = self._truth(name)
-            for document in (log.samples() if log else {}).values():
+            for document in (log.samples if log else {}).values():
                 found.setdefault(document["uuid"], []).append(document)
         return found
 
-    def _compare(self, name: str, id: str | int, epoch: int, answer: object, strict: bool) -> None:
+    def _compare(
+        self, name: str, id: str | int, epoch: int, answer: object, how: str, *, strict: bool
+    ) -> None:
         def wrong(expected: object) -> Wrong:
             return Wrong(f"{name} {id!r} {epoch} gives {answer!r} instead of {expected!r}")
 
@@ -481,17 +515,18 @@ class Machine:
             if error is None or isinstance(error, evalindex.SampleNotFound):
                 raise wrong("another error")
             return
-        if member not in found.members:
+        sample = found.samples.get((str(id), epoch))
+        if sample is None:
             if not isinstance(error, evalindex.SampleNotFound):
                 raise wrong("SampleNotFound")
-            return
-        expected = found.members[member]
-        assert expected is not None
-        if isinstance(answer, dict):
-            if answer != json.loads(expected):
-                raise wrong(expected)
-        elif answer != expected:
-            raise wrong(expected)
+        elif how == "dict":
+            if answer != sample:
+                raise wrong(sample)
+        elif member not in found.members:
+            if not isinstance(error, evalindex.UnsupportedMember):
+                raise wrong("UnsupportedMember")
+        elif answer != found.members[member]:
+            raise wrong(found.members[member])
 
 
 def _as_bytes(answer: object, known: set[bytes]) -> object:
@@ -510,6 +545,7 @@ _STEPS: dict[Callable[[Machine], None], int] = {
     Machine.open: 5,
     Machine.read: 30,
     Machine.batch: 15,
+    Machine.part: 6,
     Machine.by_uuid: 5,
     Machine.find: 8,
     Machine.elsewhere: 2,
