@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from evalindex.verify import VerifyReport
 
 _MAX_BYTES = 16 * 2**20
+_THREADS = min(4, os.cpu_count() or 1)
 _REQUESTS = 64
 
 
@@ -104,7 +105,7 @@ def _around(path: str) -> tuple[str, str | None]:
 
 
 def _budget(concurrency: int | None, max_bytes: int | None) -> Budget:
-    threads = concurrency or min(4, os.cpu_count() or 1)
+    threads = concurrency or _THREADS
     requests = concurrency or _REQUESTS
     return Budget(_MAX_BYTES if max_bytes is None else max_bytes, threads, requests)
 
